@@ -21,8 +21,9 @@ __all__ = [
     "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
     "Event", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
     "get_rng_state_all", "graph", "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-    "is_initialized", "list_gpu_processes", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "is_initialized", "is_tf32_supported", "list_gpu_processes", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "memory_stats", "memory_summary",
     "OutOfMemoryError", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "seed_all",
     "set_device", "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "stream", "Stream",
     "StreamContext", "synchronize",
@@ -58,6 +59,11 @@ def device_count() -> int:
 
 def is_initialized() -> bool:
     """True if such a device is in use: no."""
+    return False
+
+
+def is_tf32_supported() -> bool:
+    """True if such a device computes in TF32: there is none."""
     return False
 
 

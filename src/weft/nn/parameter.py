@@ -46,7 +46,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         need_flag("Parameter", requires_grad, "requires_grad")
         source = weft.empty(0) if data is None else need_tensor("Parameter", data, "data")
-        if asks(type(source)) and not issubclass(cls, type(source)):
+        sparse = source.layout is not weft.strided
+        if sparse or (asks(type(source)) and not issubclass(cls, type(source))):
             return _of_type(source, requires_grad)
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         return made

@@ -66,11 +66,11 @@ class device:  # noqa: N801  (the public name)
                 got=repr(type),
                 fix=getattr(type, "fix", "pass 'cpu'"),
             )
-        name, _, number = type.partition(":")
-        if name not in KNOWN or (number and (not _is_number(number) or index is not None)):
+        name, colon, number = type.partition(":")
+        if name not in KNOWN or (colon and (not _is_number(number) or index is not None)):
             raise DeviceError(
                 f"Invalid device string: '{type}'"
-                if name in KNOWN
+                if name in KNOWN or not name
                 else f"{_KINDS} device type at start of device string: {name}",
                 expected=f"one of {', '.join(KNOWN)}",
                 got=repr(type),

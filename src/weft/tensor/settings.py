@@ -77,6 +77,13 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def set_num_interop_threads(threads: int) -> None:
     """Accepted and without effect: programs run one after the other."""
+    if threads < 1:
+        raise ArgumentError(
+            "set_num_interop_threads expects a positive integer",
+            expected="at least 1",
+            got=str(threads),
+            fix="pass 1",
+        )
 
 
 def get_num_interop_threads() -> int:

@@ -122,6 +122,19 @@ def _types(
     return look
 
 
+def _in_today_order(look: Check) -> Check:
+    """A check of a table of embeddings; not where a program gives (table, indices), as long ago."""
+
+    def look_at_table(tensors: dict[str, Tensor]) -> None:
+        others = dict(tensors)
+        indices, table = others.pop("input", None), others.get("weight")
+        swapped = indices is not None and indices._dtype.name in FLOATS
+        if not (swapped and table is not None and table._dtype.name == "int64"):
+            look(others)
+
+    return look_at_table
+
+
 def _same(
     words: str = "expected scalar type {0} but found {1}",
     names: Mapping[str, str] = TYPE_NAMES,
@@ -350,9 +363,9 @@ RULES: dict[str, TypeRule] = {
     # layers
     "batch_norm": _normalization("batch_norm", "weight bias running_mean running_var"),
     "embedding_bag": _rule(
-        "weight per_sample_weights",
-        _types(_BAG_WEIGHT, FLOATS, "weight"),
-        _same(_BAG_SHARES),
+        "input weight per_sample_weights",
+        _in_today_order(_types(_BAG_WEIGHT, FLOATS, "weight")),
+        _in_today_order(_same(_BAG_SHARES)),
     ),
     "glu": _one("glu_cpu", FLOATS),
     "grid_sample": _rule(

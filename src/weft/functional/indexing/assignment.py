@@ -36,6 +36,8 @@ require(__name__, cython.compiled)
 
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     """Take over the values of `src`, broadcast and converted, in place."""
+    if isinstance(src, int | float | complex):
+        return input.fill_(src)
     if not isinstance(src, Tensor):
         need_tensor("copy_", src, "other", 1)
     return mutate(input, fitted(src, input))

@@ -11,17 +11,24 @@ from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import contiguous_strides
-from weft.tensor.layout import channels_last, channels_last_3d, format_strides, is_contiguous
+from weft.tensor.layout import channels_last, channels_last_3d, format_strides
 
 _FORMATS = {4: channels_last, 5: channels_last_3d}
 
 
 def _channels_form(tensor: Tensor) -> Any:
-    """The format of a tensor whose channels are last in memory, else None."""
-    if tensor.strides is None:
+    """The format of a tensor whose channels are last in memory, as those of a part of such a one, else None."""
+    strides = tensor.strides
+    if strides is None or len(tensor._shape) not in _FORMATS:
         return None
-    form = _FORMATS.get(len(tensor._shape))
-    return form if form is not None and is_contiguous(tensor, form) else None
+    reach = 0  # of the dimensions within: channels, then places from the last to the first, then examples
+    for axis in (1, *range(len(strides) - 1, 1, -1), 0):
+        size, stride = tensor._shape[axis], strides[axis]
+        alone = axis == 0 and reach == strides[1]  # of one place and channel: in any order
+        if size == 0 or stride < reach or stride == 0 or alone:
+            return None
+        reach = stride * max(size, 1)
+    return _FORMATS[len(strides)]
 
 
 def all_channels_last(tensors: Iterable[Tensor]) -> bool:

@@ -7,6 +7,7 @@ they say which rows form a bag.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +182,7 @@ def embedding_bag(
 
     Shapes: indices (B, N), or (M) with offsets (B); table (n, d) -> (B, d). Errors: ArgumentError, ShapeError.
     """
+    input, weight = _in_today_order(input, weight)
     _check_bags(input, weight, mode, per_sample_weights, sparse)
     starts = _starts(input, offsets, include_last_offset)
     place = None if padding_idx is None else _left_out(padding_idx, weight._shape[0])
@@ -202,6 +204,19 @@ def embedding_bag(
     if mode == "mean":
         found = found / _counts(kept, starts, found._dtype)
     return cast(found, weight._dtype)
+
+
+def _in_today_order(input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices and table, which very old programs give the other way round."""
+    given = isinstance(input, Tensor) and isinstance(weight, Tensor)
+    if given and input._dtype.category == 2 and weight._dtype.name == "int64":
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=3,
+        )
+        return weight, input
+    return input, weight
 
 
 def _is_large(count: int, weight: Tensor) -> bool:

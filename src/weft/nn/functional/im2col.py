@@ -22,6 +22,18 @@ from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor
 
 
 @composed_of_primitives
+def check_not_empty(x: Tensor, rank: int) -> None:
+    """Errors: ShapeError where another dimension than that of a batch, in front of `rank` others, is empty."""
+    if 0 in x._shape[-rank:]:
+        raise ShapeError(
+            f"Expected {rank}D or {rank + 1}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(x._shape)}",
+            expected="elements in all dimensions but the batch",
+            got=describe("input", x),
+            fix="leave out the call where there is nothing",
+        )
+
+
 def unfold(
     input: Tensor,
     kernel_size: int | Sequence[int],
@@ -40,6 +52,7 @@ def unfold(
             got=describe("input", input),
             fix="add dimensions with unsqueeze",
         )
+    check_not_empty(input, 3)
     x = input if len(input._shape) == 4 else reshape(input, (1, *input._shape))
     edges = tuple([(width, width) for width in widths])
     check_kernel(input, x._shape, kernel, gaps, edges)

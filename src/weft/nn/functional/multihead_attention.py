@@ -268,19 +268,19 @@ def multi_head_attention_forward(
     chance = dropout_p if training else 0.0
     if not need_weights:
         attended = _attend_unseen(q, k, v, mask, chance, (batch, num_heads))
-        return _joined(attended, out_proj_weight, out_proj_bias, batch, has_batch), None
+        return _joined(attended, out_proj_weight, out_proj_bias, num_heads, has_batch), None
     attended, scores = _attend(q, k, v, mask, chance)
-    out = _joined(attended, out_proj_weight, out_proj_bias, batch, has_batch)
+    out = _joined(attended, out_proj_weight, out_proj_bias, num_heads, has_batch)
     scores = reshape(scores, (batch, num_heads, length, keys))
     if average_attn_weights:
         scores = reduce("sum", scores, (1,)) / num_heads
     return out, scores if has_batch else scores.squeeze(0)
 
 
-def _joined(attended: Tensor, weight: Tensor, bias: Tensor, batch: int, has_batch: bool) -> Any:
+def _joined(attended: Tensor, weight: Tensor, bias: Tensor, heads: int, has_batch: bool) -> Any:
     """The outputs of the heads concatenated and projected. Shapes: (N heads, L, D) -> (L, N, E), or (L, E)."""
     parts, length, size = attended._shape
-    lines = reshape(permute(attended, (1, 0, 2)), (length, batch, parts // batch * size))
+    lines = reshape(permute(attended, (1, 0, 2)), (length, parts // heads, heads * size))
     out = linear(lines, weight, bias)  # (L, N, E) @ (E, E) -> (L, N, E)
     return out if has_batch else reshape(out, (length, out._shape[2]))
 

@@ -173,9 +173,9 @@ def batch_norm(
     """Each channel (dimension 1) normalised: by this batch in training (which moves the running statistics), by the
     running statistics otherwise. Errors: ShapeError, ArgumentError."""
     _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
-    if eps <= 0:
+    if training and eps <= 0:
         raise ArgumentError(
-            f"batch_norm eps must be positive, but got {eps}",
+            f"batch_norm eps must be positive during training, but got {eps}",
             expected="eps > 0",
             got=str(eps),
             fix="use the default, 1e-5",
@@ -254,6 +254,14 @@ def group_norm(
             fix="choose a divisor of the channels",
         )
     each = count_of(input._shape, tuple(range(2, len(input._shape))))
+    if batch * (channels // num_groups) * each == 1:
+        shown = [batch * channels // num_groups, num_groups, *input._shape[2:]]
+        raise ArgumentError(
+            f"Expected more than 1 value per channel when training, got input size {shown}",
+            expected="more than one value per group",
+            got=describe("input", input),
+            fix="use fewer groups",
+        )
     inner = (num_groups, channels // num_groups)
     grouped = reshape(widen(input), (batch, *inner, each))
     made = _affine(standardize(grouped, (2, 3), eps), weight, bias, (*inner, 1))

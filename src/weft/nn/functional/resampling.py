@@ -25,7 +25,8 @@ from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, NotDefinedError, ShapeError, UnsupportedModeError
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.support import host
-from weft.functional.support.memory_formats import like_channels
+from weft.functional.support.memory_formats import in_order, like_channels
+from weft.nn.functional.im2col import check_not_empty
 from weft.nn.functional.index_runs import Places, places_of, taken
 from weft.nn.functional.pooling.adaptive import adaptive_avg_pool
 from weft.nn.functional.recorded_taps import nearest_places, taps
@@ -90,6 +91,7 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
             fix="choose one of these",
         )
     _check_ranks(len(widths), len(input._shape))
+    _check_copies(input, len(widths) // 2, pairs, mode)
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     if word and input._dtype.category == 0:
         raise no_kernel(f"{word.lower()}_pad{len(widths) // 2}d", input, "numbers", ".byte()")
@@ -115,6 +117,29 @@ def _check_ranks(widths: int, rank: int) -> None:
             got=f"{widths} widths for {rank} dimensions",
             fix="add dimensions with unsqueeze, or use mode='constant'",
         )
+
+
+def _check_copies(x: Tensor, count: int, pairs: list[tuple[int, int]], mode: str) -> None:
+    """Errors: ShapeError where there is nothing to copy in one of the last `count` dimensions, or nothing is left."""
+    sizes = x._shape[-count:]
+    left = [size + sum(pair) for size, pair in zip(sizes, pairs[-count:], strict=True)]
+    if mode != "circular":
+        check_not_empty(x, count + 1)
+    if min(left) > 0 or 0 in sizes:
+        return
+    letters = "DHW"[-count:]
+    before, after = (
+        " ".join(f"{letter}: {size}" for letter, size in zip(letters, shown, strict=True))
+        for shown in (sizes, left)
+    )
+    raise ShapeError(
+        "Negative padding value is resulting in an empty dimension"
+        if mode == "circular"
+        else f"input ({before}) is too small. Calculated output {after}",
+        expected="at least one element in each dimension",
+        got=describe("input", x),
+        fix="cut less",
+    )
 
 
 def _named(result: Tensor, input: Tensor, name: str) -> Any:
@@ -375,9 +400,15 @@ def _nearest_places(have: int, want: int, factor: float | None, exact: bool, wid
 
 
 def resized_bytes(
-    x: Tensor, wanted: Shape, factors: list[float | None], corners: bool, mode: str, antialias: bool
+    input: Tensor,
+    wanted: Shape,
+    factors: list[float | None],
+    corners: bool,
+    mode: str,
+    antialias: bool,
 ) -> Any:
     """Bytes resized dimension by dimension, the last first, each rounded to bytes; weights are integers of 15 bits."""
+    x = input
     for axis in range(len(x._shape) - 1, 1, -1):
         have, want, factor = x._shape[axis], wanted[axis - 2], factors[axis - 2]
         if have == want and factor in (None, 1.0):
@@ -387,7 +418,7 @@ def resized_bytes(
         total = resampled(cast(x, dtypes.int32), axis, whole)
         rounded = call("bitwise_right_shift", total + 2 ** (bits - 1), bits)
         x = cast(rounded.clamp(0, 255), dtypes.uint8)
-    return x.contiguous()
+    return like_channels(in_order(own(x, input)), input)
 
 
 def _whole_weights(

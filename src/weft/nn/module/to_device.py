@@ -5,6 +5,7 @@ Parameters and buffers get new values; parameters stay the same objects.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,11 @@ def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
             expected="a floating-point or complex dtype",
             got=str(dtype),
             fix="convert buffers one by one with .to(...)",
+        )
+    if dtype is not None and dtype.is_complex:
+        warnings.warn(
+            "Complex modules are a new feature: some may not work as expected with complex parameters or buffers.",
+            stacklevel=3,
         )
 
     def convert(tensor: Tensor) -> Tensor:

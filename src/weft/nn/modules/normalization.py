@@ -316,6 +316,9 @@ class _InstanceNorm(_Tracking):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
+    def _get_no_batch_dim(self) -> int:
+        return min(self.ranks)
+
     def forward(self, input: Tensor) -> Tensor:
         """The layer applied to its input.
 

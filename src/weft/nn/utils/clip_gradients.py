@@ -54,7 +54,9 @@ def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
             total = weft.stack(found).max() if math.isinf(order) else weft.stack(found).sum()
         if math.isinf(order):
             return total
-        return total.sqrt() if order == 2.0 else total.pow(1.0 / order)
+        if order in (0.0, 2.0):
+            return total if order == 0.0 else total.sqrt()
+        return total.pow(1.0 / order)
 
 
 def _lot_powers(owners: list[Tensor], values: list[Tensor], order: float) -> Tensor:
@@ -77,6 +79,8 @@ def _powers(values: list[Tensor], order: float) -> Tensor:
     """The sum of powers of all elements, or the largest one."""
     if math.isinf(order):
         return weft.stack([v.abs().max() if v.numel() else v.new_zeros(()) for v in values]).max()
+    if order == 0.0:  # the norm of norms: how many have an element that is not zero
+        return weft.stack([value.ne(0).any().to(value.abs().dtype) for value in values]).sum()
     return weft.stack([_power(value, order).sum() for value in values]).sum()
 
 
