@@ -46,7 +46,8 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = False  # signatures that are computed have no source
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
-napoleon_custom_sections = [("Shape", "notes_style"), ("Source", "notes_style")]
+# Errors are sentences here ("ShapeError, a RuntimeError, where ..."), not a list of types.
+napoleon_custom_sections = [(title, "notes_style") for title in ("Shape", "Source", "Raises")]
 add_module_names = False
 toc_object_entries = False
 

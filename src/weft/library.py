@@ -340,6 +340,17 @@ def register_kernel(
         lib: accepted: operations live until the program ends; None: the same.
 
     Errors: RuntimeError on an unknown name.
+
+    Example:
+        >>> import weft
+        >>> @weft.library.custom_op("mine::negated", mutates_args=())
+        ... def negated(x: weft.Tensor) -> weft.Tensor:
+        ...     return 0 - x
+        >>> @weft.library.register_kernel("mine::negated", "cpu")
+        ... def on_cpu(x):
+        ...     return -x
+        >>> negated(weft.ones(2))
+        tensor([-1., -1.])
     """
     return _named(op).register_kernel(device_types, func)
 

@@ -69,6 +69,12 @@ def draw(
         path: where the SVG file is written; None: nowhere.
         names: leaves by name, for example `dict(model.named_parameters())`; None: leaves have no names.
         limit: the largest number of records that are drawn.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0, -2.0])
+        >>> str(weft.debug.draw((x * 2).relu()))[:4]  # a drawing, which a notebook shows
+        '<svg'
     """
     if limit < 1:
         raise ArgumentError("draw", expected="limit >= 1", got=str(limit), fix="leave limit out")

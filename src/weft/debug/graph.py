@@ -89,6 +89,12 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
         names: leaves by name; None: leaves have no names.
 
     Errors: ExecutionError (a RuntimeError) for a graph of more than a hundred thousand records.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0, -2.0])
+        >>> len(weft.debug.collect_graph((x * 2).relu()))  # x, the product, relu
+        3
     """
     labels = {id(part): name for name, part in (names or {}).items()}
     edge = edge_for(tensor)
@@ -248,6 +254,13 @@ def graph_text(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> str
     Args:
         tensor: the tensor.
         names: leaves by name; None: leaves have no names.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0, -2.0])
+        >>> text = weft.debug.graph_text((x * 2).relu())
+        >>> [line.split()[2] for line in text.splitlines()]
+        ['value', 'mul(%0,', 'relu(%1)']
     """
     rows = [_columns(entry) for entry in collect_graph(tensor, names)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

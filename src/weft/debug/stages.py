@@ -30,6 +30,12 @@ def stages(function: Callable[[], object]) -> dict[str, str]:
 
     Returns:
         Texts by the names of passes and stages.
+
+    Example:
+        >>> import weft
+        >>> x = weft.randn(1000)
+        >>> print(weft.debug.stages(lambda: ((x - 1) * 2).relu().sum())["fuse"])
+        k0 [1000] reduce[0]: sub mul relu sum -> sum[]
     """
     driver.flush()
     result = function()  # held: what nobody holds is not computed

@@ -65,6 +65,12 @@ def why(target: Target) -> Why:
 
     Args:
         target: a tensor, or a capsule.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0, -1.0])
+        >>> weft.debug.why(x.log()).summary
+        'log made nan of finite inputs'
     """
     if isinstance(target, Tensor) and target.grad_fn is not None and not _is_pending(target):
         found = find_anomaly(target) if _active(value_of(target)) is None else None
@@ -141,6 +147,12 @@ def why_grad(target: Tensor, loss: Tensor | None = None) -> Why:
         loss: what `backward()` was called on, or is to be; None: only what the tensor itself says is known.
 
     The graph must not have been freed; ask before `backward()`, or with retain_graph=True. `.grad` stays as it is.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor(2.0, requires_grad=True)
+        >>> weft.debug.why_grad(x.detach() * 3).summary
+        'requires_grad is False: no gradient is recorded'
     """
     for given in (target,) if loss is None else (target, loss):
         if not isinstance(given, Tensor):
