@@ -123,3 +123,30 @@ def test_collectives_in_a_loop_over_examples(found: list[Any]) -> None:
         assert recorded[0] == at_once[0]  # to the last bit
         assert recorded[1] == pytest.approx(at_once[1], rel=1e-5, abs=1e-4)
     assert all(rank["loops"] == found[0]["loops"] for rank in found)
+
+
+def test_a_profile_has_calls_under_pytorchs_names(found: list[Any]) -> None:
+    names = [
+        ["mpi:all_reduce", [[2, 3, 2]]],
+        ["mpi:all_reduce", [[4]]],
+        ["mpi:recv", [[5]]],
+        ["mpi:recvAnySource", [[6]]],
+    ]
+    for rank in found:
+        told = rank["profiles"]
+        assert [event for event in told["events"] if event[0] != "mpi:send"] == names
+        assert set(told["alone"]) == {0.0}
+        assert told["nested"] == []
+        tracks = sorted(f"{ph} {name}" for name, _ in told["events"] for ph in "be")
+        assert told["tracks"] == tracks
+
+
+def test_sums_of_sparse_tensors(found: list[Any]) -> None:
+    """Rank r has r entries of r + 1: places (0, 1), and twice (2, 0)."""
+    total = [[[0, 0], [9, 9]], [[0, 0], [0, 0]], [[11, 11], [0, 0]]]
+    for rank in found:
+        told = rank["sparse_sums"]
+        assert told["float32"] == told["bfloat16"] == told["int64"] == total
+        assert told["again"] == [[[4 * n for n in row] for row in rows] for rows in total]
+        assert "does not support ReduceOp.MAX of sparse tensors" in told["largest"]
+        assert told["list"].startswith("Invalid ``p2p_op_list``")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -81,3 +83,19 @@ def test_pickles_of_before_hold_arrays():
 
     array = raw_array(weft.arange(3.0))
     assert handle_of(rebuild_storage(array, "float32")).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_tensors_of_a_program_that_imports_pytorch(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "class Held:\n    pass\n"
+        "held = Held()\nheld.value = torch.arange(3.0)\nheld.weight = torch.nn.Parameter(torch.ones(2))\n"
+        "torch.serialization.add_safe_globals([Held])\n"
+        f"torch.save([held], {str(tmp_path / 'held')!r})\n"
+        f"[found] = torch.load({str(tmp_path / 'held')!r}, weights_only=True)\n"
+        "print(found.value.tolist(), found.weight.tolist(), found.weight.requires_grad)\n"
+    )
+    command = [sys.executable, "-m", "weft", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[0.0, 1.0, 2.0] [1.0, 1.0] True\n"

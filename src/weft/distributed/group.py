@@ -13,7 +13,8 @@ from weft.distributed.collectives.agreement import CollectiveCall
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
-from weft.distributed.work import Deliver, Work
+from weft.distributed.work import Deliver, Traced, Work
+from weft.engine.devices import trace
 from weft.engine.frontend.collective import recorded
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.pipeline import driver
@@ -182,7 +183,7 @@ class ProcessGroup:
         """
         run_recorded()
         operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
-        return self._start(self._channel, operation, deliver, async_op)
+        return self._start(self._channel, operation, deliver, async_op, call)
 
     def begin(self, call: CollectiveCall, steps: Steps[object], count: int = 1) -> Work:
         """Begin collectives that have been recorded, `count` as one operation.
@@ -229,7 +230,8 @@ class ProcessGroup:
         channel = self._message_channels.setdefault(direction, Channel())
         ranks = self.ranks if peer is None else (self.ranks[peer],)
         operation = Operation(steps, call.name, call.where, ranks, self.timeout)
-        work = self._start(channel, operation, deliver, True)
+        name = "recvAnySource" if peer is None else direction[0]  # PyTorch's, in profiles
+        work = self._start(channel, operation, deliver, True, call._replace(name=name))
         assert work is not None
         return work
 
@@ -250,11 +252,19 @@ class ProcessGroup:
         return result
 
     def _start(
-        self, channel: Channel, operation: Operation, deliver: Deliver | None, async_op: bool
+        self,
+        channel: Channel,
+        operation: Operation,
+        deliver: Deliver | None,
+        async_op: bool,
+        call: CollectiveCall | None = None,
     ) -> Work | None:
         progress = self.world.progress
+        traced = None
+        if call is not None and trace.is_on():
+            traced = Traced(trace.clock(), f"{self.name()}:{call.name}", call.shapes)
         progress.start(channel, operation)
-        work = Work(progress, operation, deliver)
+        work = Work(progress, operation, deliver, traced)
         if async_op:
             if not operation.done:
                 progress.carry_on()

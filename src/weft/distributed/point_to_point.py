@@ -136,7 +136,7 @@ def _send(
         return None
     peer = found.member(dst, group_dst, "dst")
     _need_other(name, found, peer)
-    call = call_of(name, contents(tensor))
+    call = call_of(name, contents(tensor), tensor)
     steps = _sent(found, call, as_bytes(elements(tensor)), peer, tag)
     return found.message(call, steps, peer, tag, lambda _: tensor)
 
@@ -188,7 +188,7 @@ def _recv(
     peer = None if anyone else found.member(src, group_src, "src")
     if peer is not None:
         _need_other(name, found, peer)
-    call = call_of(name, contents(tensor))
+    call = call_of(name, contents(tensor), tensor)
     received = Received(tensor.dtype, tensor.numel())
     target = as_bytes(received.elements)
     steps = _received(found, call, target, ANY_SOURCE if peer is None else peer, tag)
@@ -249,6 +249,16 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
 
     Args:
         p2p_op_list: the messages, which are begun in this order.
+
+    Errors: ValueError for a list of anything else, before any is begun.
     """
+    wrong = [op for op in p2p_op_list if not isinstance(op, P2POp)]
+    if wrong:
+        raise ArgumentError(
+            "Invalid ``p2p_op_list``: each op is expected to be of type `P2POp`",
+            expected="a list of P2POp",
+            got=f"a {type(wrong[0]).__name__} in it",
+            fix="make each by P2POp(isend, tensor, peer)",
+        )
     begun = [op.op(op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]
     return [work for work in begun if work is not None]

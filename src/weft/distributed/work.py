@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.distributed.progress import Operation, Progress
+from weft.engine.devices import trace
 from weft.futures import Future
 
 Callback = Callable[[Any], Any]
 Deliver = Callable[[Any], Any]  # the result of an operation's steps, given to its tensors
+
+
+class Traced(NamedTuple):
+    """What a profile that is open says of an operation: when it began, PyTorch's name for it, and the shapes of its
+    operands."""
+
+    begin_ns: int
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
 
 
 class Work:
@@ -20,6 +30,7 @@ class Work:
         progress: what carries on operations that are under way.
         operation: the operation.
         deliver: gives its result to tensors; None: there is nothing to give.
+        traced: what a profile says of it; None: no profile is open.
 
     Example:
         >>> import weft
@@ -39,8 +50,10 @@ class Work:
         progress: Progress,
         operation: Operation,
         deliver: Deliver | None = None,
+        traced: Traced | None = None,
     ) -> None:
         self._progress, self._operation, self._deliver = progress, operation, deliver
+        self._traced = traced
         self._result: Any = None
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
@@ -68,6 +81,9 @@ class Work:
         return True
 
     def _finish(self) -> None:
+        if self._traced is not None:
+            traced, self._traced = self._traced, None
+            trace.note("collective", traced.begin_ns, ("call", traced.name, traced.shapes))
         if self._operation.error is not None:
             raise self._operation.error
         if self._deliver is not None:

@@ -17,10 +17,12 @@ from weft.tensor.memory.host_memory import handle_of
 
 
 def own_globals() -> dict[str, KnownGlobal]:
-    """The globals of pickled tensors and parameters."""
+    """The globals of pickled tensors and parameters; in programs that import PyTorch their classes have its names."""
     return {
         "weft.Tensor": KnownGlobal(Tensor),
+        "torch.Tensor": KnownGlobal(Tensor),
         "weft.nn.parameter.Parameter": KnownGlobal(parameter.Parameter),
+        "torch.nn.parameter.Parameter": KnownGlobal(parameter.Parameter),
         "weft.nn.parameter._rebuild": KnownGlobal(parameter._rebuild, _parameter),
         "weft.tensor.copying.rebuild_storage": KnownGlobal(copying.rebuild_storage, _storage),
         "weft.tensor.copying.rebuild_tensor": KnownGlobal(copying.rebuild_tensor, _tensor),

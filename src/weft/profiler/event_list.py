@@ -179,7 +179,9 @@ def _event(
 ) -> FunctionEvent:
     part = span.part
     stack = list(span.stack) or ([str(span.line)] if span.line is not None else [])
-    shapes = [] if part is None else [list(operand.shape) for operand in part.label.operands]
+    shapes = list(map(list, span.shapes))
+    if part is not None:
+        shapes = [list(operand.shape) for operand in part.label.operands]
     return FunctionEvent(
         number,
         "weft::copy" if span.kind == "launch" else span.name,
@@ -192,6 +194,7 @@ def _event(
         flops=part.flops if part is not None and with_flops else None,
         is_user_annotation=span.kind == "range",
         count=1 if part is None else part.count,
+        is_async=span.kind == "transfer",
     )
 
 

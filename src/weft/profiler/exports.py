@@ -76,6 +76,9 @@ def _metadata(timeline: Timeline) -> Iterator[dict[str, Any]]:
 def _slices(timeline: Timeline) -> Iterator[dict[str, Any]]:
     process = os.getpid()
     for number, span in enumerate(timeline.spans):
+        if span.kind == "transfer":
+            yield from _transfer(span, number)
+            continue
         yield {
             "ph": "X",
             "cat": _CATEGORIES.get(span.kind, "weft"),
@@ -86,6 +89,24 @@ def _slices(timeline: Timeline) -> Iterator[dict[str, Any]]:
             "dur": (span.end_ns - span.begin_ns) / 1000,
             "args": {"Ev Idx": number, **_args(span)},
         }
+
+
+def _transfer(span: Span, number: int) -> Iterator[dict[str, Any]]:
+    """A collective or message that the program called, on a track of its own: its thread may do other things."""
+    shared = {
+        "cat": "transfer",
+        "name": span.name,
+        "id": number,
+        "pid": os.getpid(),
+        "tid": span.thread,
+    }
+    yield {
+        "ph": "b",
+        "ts": span.begin_ns / 1000,
+        **shared,
+        "args": {"Ev Idx": number, **_args(span)},
+    }
+    yield {"ph": "e", "ts": span.end_ns / 1000, **shared}
 
 
 def _passages(timeline: Timeline) -> Iterator[dict[str, Any]]:
@@ -119,6 +140,8 @@ def _args(span: Span) -> dict[str, Any]:
         found["Module"] = span.module
     if span.args:
         found["Asked"] = span.args
+    if span.shapes:
+        found["Input Dims"] = list(map(list, span.shapes))
     if span.part is not None:
         operands = span.part.label.operands
         found["Input Dims"] = [list(operand.shape) for operand in operands]
@@ -205,7 +228,11 @@ def write_speedscope(path: str | os.PathLike[str], timeline: Timeline) -> None:
     profiles = []
     names = thread_names()
     for thread in dict.fromkeys(span.thread for span in timeline.spans):
-        roots = [s for s in timeline.spans if s.thread == thread and s.parent is None]
+        roots = [
+            span
+            for span in timeline.spans
+            if span.thread == thread and span.parent is None and span.kind != "transfer"
+        ]
         profiles.append(
             {
                 "type": "evented",

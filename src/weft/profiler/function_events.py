@@ -136,7 +136,9 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_cpu_time_total(self) -> float:  # type: ignore[override]
-        """Microseconds in it, and in nothing that lies in it."""
+        """Microseconds in it, and in nothing that lies in it; 0 of what was under way meanwhile (`is_async`)."""
+        if self.is_async:
+            return 0.0
         return max(0.0, self.cpu_time_total - sum(c.cpu_time_total for c in self.cpu_children))
 
     @property

@@ -30,8 +30,8 @@ Raw = tuple[str, int, int, int, Any, int]
 @dataclass(slots=True)
 class Span:
     """Something that took time on a thread. `kind` is what the engine calls it, or `operation` for a part of a launch;
-    a `piece` is what a worker did of a launch of another thread's;
-    `parent` is the span that it lies in."""
+    a `piece` is what a worker did of a launch of another thread's; a `transfer` is a collective or message that the
+    program called, with the `shapes` of its operands, until it was done; `parent` is the span that it lies in."""
 
     name: str
     kind: str
@@ -42,6 +42,7 @@ class Span:
     part: LaunchPart | None = None
     launch: LaunchFacts | None = None
     args: str | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
     stack: tuple[str, ...] = ()
     module: str = ""
     parent: Span | None = None
@@ -165,6 +166,9 @@ class Timeline:
                 yield from self._interpreted(payload, second, begin, end, thread)
             elif kind in ("range", "module"):
                 yield _range(event)
+            elif kind == "collective" and payload[0] == "call":
+                _, name, shapes = payload
+                yield Span(name, "transfer", begin, end, thread, shapes=shapes)
             elif kind in ("flush", "stage", "compile", "walk", "collective"):
                 yield Span(
                     _engine_name(kind, payload), kind, begin, end, thread, args=_words(payload)
@@ -232,9 +236,11 @@ class Timeline:
 
     def _nest(self) -> None:
         """Let each span know the one that it lies in. One that reaches out of another, as a signal handler can make it,
-        is taken to lie beside it."""
+        is taken to lie beside it, and so does a transfer: its thread does other things meanwhile."""
         open_: dict[int, list[Span]] = {}
         for span in self.spans:
+            if span.kind == "transfer":
+                continue
             stack = open_.setdefault(span.thread, [])
             while stack and (stack[-1].end_ns < span.end_ns or stack[-1].end_ns <= span.begin_ns):
                 if span.begin_ns == span.end_ns == stack[-1].end_ns:
@@ -319,8 +325,9 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
     - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
       "line", "module", "kernel", "text"}`. `kind` is flush, stage, compile, program (a run), launch, piece (what a
       worker did of a launch), operation (a part of a launch, or a node that the interpreter ran), walk, collective,
-      range or module. `row`, `kernel` and `parent` are indices, -1 where there is none; `line` is `{"file", "number",
-      "function"}` or None; `text` is what else is known: who asked for a flush, the arguments of a range;
+      transfer (a collective or message that the program called), range or module. `row`, `kernel` and `parent` are
+      indices, -1 where there is none; `line` is `{"file", "number", "function"}` or None; `text` is what else is known:
+      who asked for a flush, the arguments of a range;
     - `memory`, with `profile_memory`: `{"time_us": [], "bytes": []}`, the bytes since the begin, and `blocks`, each
       `{"address", "bytes", "begin_us", "end_us", "name", "line", "module"}`; `end_us` None is a block that is alive.
       Also, always, `values`: what lies within programs' blocks, `{"slot", "bytes", "begin_us", "end_us", "name",

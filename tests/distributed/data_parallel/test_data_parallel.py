@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +50,22 @@ def test_one_process_trains_as_the_module_alone() -> None:
         assert list(parallel.state_dict()) == ["module.weight", "module.bias"]
         with pytest.raises(ValueError, match="any parameter that requires a gradient"):
             nn.parallel.DistributedDataParallel(nn.ReLU())
+    finally:
+        weft.distributed.destroy_process_group()
+
+
+def test_a_saved_model_belongs_to_the_group_that_is_there_when_it_is_loaded(tmp_path: Path) -> None:
+    weft.distributed.init_process_group()
+    weft.save(nn.parallel.DistributedDataParallel(nn.Linear(3, 2)), tmp_path / "model")
+    weft.distributed.destroy_process_group()
+    with pytest.raises(RuntimeError, match="Default process group has not been initialized"):
+        weft.load(tmp_path / "model", weights_only=False)
+    weft.distributed.init_process_group()
+    try:
+        loaded = weft.load(tmp_path / "model", weights_only=False)
+        loaded(weft.ones(1, 3)).sum().backward()
+        assert loaded.module.bias.grad.tolist() == [1.0, 1.0]
+        assert loaded.process_group is weft.distributed.group.WORLD
     finally:
         weft.distributed.destroy_process_group()
 

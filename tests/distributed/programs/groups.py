@@ -19,10 +19,10 @@ OUT = Path(sys.argv[2])
 
 
 def message_of(function: Callable[[], object]) -> str:
-    """The message of the RuntimeError that a function raises."""
+    """The message of the error that a function raises."""
     try:
         function()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         return str(error)
     return "no error"
 
@@ -197,10 +197,52 @@ def loops() -> dict[str, Any]:
     return {"recorded": recorded, "at once": at_once}
 
 
+def profiles() -> dict[str, Any]:
+    """What a profile says of calls: PyTorch's names, shapes, and that they are under way."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    with weft.profiler.profile(record_shapes=True) as recorded:
+        dist.all_reduce(weft.ones(2, 3, dtype=weft.complex64))
+        work = dist.all_reduce(weft.ones(4), async_op=True)
+        (weft.ones(50, 50) @ weft.ones(50, 50)).sum().item()
+        work.wait()
+        dist.isend(weft.ones(5), (rank + 1) % size)
+        dist.recv(weft.empty(5), (rank - 1) % size)
+        dist.isend(weft.ones(6), (rank + 1) % size)
+        dist.recv(weft.empty(6))
+    events = [event for event in recorded.events() if event.is_async]
+    recorded.export_chrome_trace(str(OUT / f"calls{rank}.json"))
+    written = json.loads((OUT / f"calls{rank}.json").read_text())["traceEvents"]
+    return {
+        "events": sorted([event.name, event.input_shapes] for event in events),
+        "alone": [event.self_cpu_time_total for event in events],
+        "nested": [event.name for event in events if event.cpu_parent or event.cpu_children],
+        "tracks": sorted(e["ph"] + " " + e["name"] for e in written if e.get("cat") == "transfer"),
+    }
+
+
+def sparse_sums() -> dict[str, Any]:
+    """Sums of sparse tensors, of which ranks have more and fewer entries, one none."""
+    rank = dist.get_rank()
+    places = [[0, 2, 2][:rank], [1, 0, 0][:rank]]
+    found = {}
+    for dtype in (weft.float32, weft.bfloat16, weft.int64):
+        values = weft.ones(rank, 2, dtype=dtype) * (rank + 1)
+        x = weft.sparse_coo_tensor(places, values, (3, 2, 2)) if rank else None
+        x = weft.zeros(3, 2, 2, dtype=dtype).to_sparse(2) if x is None else x
+        dist.all_reduce(x)
+        found[dtype.name] = x.to_dense().tolist()
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    found["again"] = x.to_dense().tolist()
+    found["largest"] = message_of(lambda: dist.all_reduce(x, dist.ReduceOp.MAX))
+    found["list"] = message_of(lambda: dist.batch_isend_irecv([1]))
+    return found
+
+
 def main() -> None:
     dist.init_process_group("mpi", timeout=timedelta(seconds=20))
     parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous)
-    found = {part.__name__: part() for part in (*parts, nodes, loops)}
+    found = {part.__name__: part() for part in (*parts, nodes, loops, profiles, sparse_sums)}
     (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

@@ -26,11 +26,13 @@ MOST_INLINE_BYTES, MOST_TABLE_BYTES = 8192, 16384
 
 
 class CollectiveCall(NamedTuple):
-    """A call of a collective: its name, what all ranks have to say alike, and the user's line."""
+    """A call of a collective: its name, what all ranks have to say alike, the user's line, and the shapes of its
+    operands, for profiles."""
 
     name: str
     terms: str
     where: str
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} {self.terms}".rstrip()

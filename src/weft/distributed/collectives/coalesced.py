@@ -85,7 +85,7 @@ def all_reduce_coalesced(
     if (found := joined(group, name)) is None or not found_tensors:
         return None
     terms = f"{op.value} " + ", ".join(map(describe, found_tensors))
-    call = call_of(name, terms)
+    call = call_of(name, terms, *found_tensors)
     take, give = (_real_elements, _hand_out_reals) if is_sum else (elements, hand_out)
     first = found_tensors[0]
     dtype = first.real.dtype if is_sum and first.is_complex() else first.dtype
@@ -140,7 +140,7 @@ def all_gather_coalesced(
         for column, like in zip(zip(*lists, strict=True), sent, strict=True)
     ]
     targets = [tensor for row in zip(*columns, strict=True) for tensor in row]
-    call = call_of(name, ", ".join(map(describe, sent)))
+    call = call_of(name, ", ".join(map(describe, sent)), *sent)
     data = np.concatenate([elements(tensor) for tensor in sent])
     received = Received(sent[0].dtype, data.size * found.size())
     steps = gathered(found, call, as_bytes(data), as_bytes(received.elements))

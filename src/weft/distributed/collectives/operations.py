@@ -15,12 +15,14 @@ from itertools import accumulate
 
 import numpy as np
 
+import weft
 from weft._typing import Array
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.collectives.agreement import (
     CollectiveCall,
 )
 from weft.distributed.collectives.reduction import ReduceOp
+from weft.distributed.collectives.sparse import sum_sparse
 from weft.distributed.collectives.steps import (
     RankReduction,
     collected,
@@ -83,9 +85,13 @@ def need_multiple(name: str, large: Tensor, small: Tensor, group: ProcessGroup) 
         )
 
 
-def call_of(name: str, terms: str) -> CollectiveCall:
+def call_of(name: str, terms: str, *operands: Tensor) -> CollectiveCall:
     """A call at the user's line."""
-    return CollectiveCall(name, terms, user_line())
+    shapes = tuple(
+        (*operand.shape, 2) if operand.is_complex() else tuple(operand.shape)
+        for operand in operands
+    )
+    return CollectiveCall(name, terms, user_line(), shapes)
 
 
 # -- collectives ------------------------------------------------------------------------------------
@@ -167,8 +173,9 @@ def all_reduce(
     """Replace a tensor by the combination of those of all ranks: the same bits on each.
 
     Args:
-        tensor: this rank's operand, of one shape and dtype on all ranks; the result is written to it.
-        op: how elements are combined, a `ReduceOp`.
+        tensor: this rank's operand, of one shape and dtype on all ranks; the result is written to it. Of sparse ones
+            ranks may have different numbers of entries.
+        op: how elements are combined, a `ReduceOp`; SUM for sparse tensors.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
 
@@ -182,10 +189,14 @@ def all_reduce(
         tensor(0.5000)
         >>> dist.destroy_process_group()
     """
-    need_tensor("all_reduce", tensor)
+    is_sparse = isinstance(tensor, Tensor) and tensor.layout is weft.sparse_coo
+    if not is_sparse:
+        need_tensor("all_reduce", tensor)
     if (found := joined(group, "all_reduce")) is None:
         return None
-    call = call_of("all_reduce", f"{need_op(op).value} {describe(tensor)}")
+    call = call_of("all_reduce", f"{need_op(op).value} {describe(tensor)}", tensor)
+    if is_sparse:
+        return sum_sparse(tensor, op, found, call, async_op)
     received = Received(tensor.dtype, tensor.numel())
     steps = RankReduction(found, call, op, tensor.dtype).to_all(elements(tensor), received.elements)
     return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
@@ -222,7 +233,9 @@ def reduce(
     if (found := joined(group, "reduce")) is None:
         return None
     root = found.member(dst, group_dst, "dst")
-    call = call_of("reduce", f"{need_op(op).value} {describe(tensor)} to {found.ranks[root]}")
+    call = call_of(
+        "reduce", f"{need_op(op).value} {describe(tensor)} to {found.ranks[root]}", tensor
+    )
     is_root = found.rank() == root
     received = Received(tensor.dtype, tensor.numel() if is_root else 0)
     reduction = RankReduction(found, call, op, tensor.dtype)
@@ -260,7 +273,7 @@ def broadcast(
     if (found := joined(group, "broadcast")) is None:
         return None
     root = found.member(src, group_src, "src")
-    call = call_of("broadcast", f"{describe(tensor)} from {found.ranks[root]}")
+    call = call_of("broadcast", f"{describe(tensor)} from {found.ranks[root]}", tensor)
     if found.rank() == root:
         steps = sent_from(found, call, as_bytes(elements(tensor)), root)
         return found.collective(call, steps, lambda _: tensor, async_op)
@@ -294,7 +307,7 @@ def all_gather(
     if (found := joined(group, "all_gather")) is None:
         return None
     targets = need_alike("all_gather", tensor_list, tensor, found.size(), "tensor_list")
-    call = call_of("all_gather", describe(tensor))
+    call = call_of("all_gather", describe(tensor), tensor)
     received = Received(tensor.dtype, tensor.numel() * found.size())
     steps = gathered(found, call, as_bytes(elements(tensor)), as_bytes(received.elements))
     return found.collective(call, steps, lambda _: hand_out(received, targets), async_op)
@@ -333,7 +346,7 @@ def all_gather_into_tensor(
     if (found := joined(group, name)) is None:
         return None
     need_multiple(name, output_tensor, input_tensor, found)
-    call = call_of(name, describe(input_tensor))
+    call = call_of(name, describe(input_tensor), input_tensor)
     received = Received(input_tensor.dtype, output_tensor.numel())
     steps = gathered(found, call, as_bytes(elements(input_tensor)), as_bytes(received.elements))
     return found.collective(call, steps, lambda _: received.fill(output_tensor), async_op)
@@ -373,7 +386,7 @@ def gather(
     if (found := joined(group, "gather")) is None:
         return None
     root = found.member(0 if dst is None and group_dst is None else dst, group_dst, "dst")
-    call = call_of("gather", f"{describe(tensor)} to {found.ranks[root]}")
+    call = call_of("gather", f"{describe(tensor)} to {found.ranks[root]}", tensor)
     is_root = found.rank() == root
     targets = (
         need_alike("gather", gather_list or [], tensor, found.size(), "gather_list")
@@ -417,7 +430,7 @@ def scatter(
     if (found := joined(group, "scatter")) is None:
         return None
     root = found.member(0 if src is None and group_src is None else src, group_src, "src")
-    call = call_of("scatter", f"{describe(tensor)} from {found.ranks[root]}")
+    call = call_of("scatter", f"{describe(tensor)} from {found.ranks[root]}", tensor)
     data = np.zeros(0, np.uint8)
     if found.rank() == root:
         sent = need_alike("scatter", scatter_list or [], tensor, found.size(), "scatter_list")
@@ -458,7 +471,7 @@ def reduce_scatter(
         return None
     sent = need_alike("reduce_scatter", input_list, output, found.size(), "input_list")
     data = np.concatenate([elements(one) for one in sent])
-    return _reduce_scatter("reduce_scatter", output, data, op, found, async_op)
+    return _reduce_scatter("reduce_scatter", output, sent, data, op, found, async_op)
 
 
 def reduce_scatter_tensor(
@@ -493,16 +506,22 @@ def reduce_scatter_tensor(
     if (found := joined(group, name)) is None:
         return None
     need_multiple(name, input, output, found)
-    return _reduce_scatter(name, output, elements(input), op, found, async_op)
+    return _reduce_scatter(name, output, [input], elements(input), op, found, async_op)
 
 
 reduce_scatter_single = reduce_scatter_tensor
 
 
 def _reduce_scatter(
-    name: str, output: Tensor, data: Array, op: ReduceOp, group: ProcessGroup, async_op: bool
+    name: str,
+    output: Tensor,
+    sent: Sequence[Tensor],
+    data: Array,
+    op: ReduceOp,
+    group: ProcessGroup,
+    async_op: bool,
 ) -> Work | None:
-    call = call_of(name, f"{need_op(op).value} {describe(output)}")
+    call = call_of(name, f"{need_op(op).value} {describe(output)}", *sent)
     received = Received(output.dtype, output.numel())
     steps = RankReduction(group, call, op, output.dtype).to_parts(data, received.elements)
     return group.collective(call, steps, lambda _: received.fill(output), async_op)
@@ -547,7 +566,7 @@ def all_to_all(
     data = np.concatenate([elements(one) for one in sent])
     received = Received(dtype, sum(tensor.numel() for tensor in targets))
     width = dtype.itemsize
-    call = call_of("all_to_all", dtype.name)
+    call = call_of("all_to_all", dtype.name, *sent)
     steps = exchanged(
         found,
         call,
@@ -592,7 +611,7 @@ def all_to_all_single(
     if (found := joined(group, name)) is None:
         return None
     received = Received(output.dtype, output.numel())
-    call = call_of(name, f"{output.dtype.name} of rows {list(output.shape[1:])}")
+    call = call_of(name, f"{output.dtype.name} of rows {list(output.shape[1:])}", input)
     steps = exchanged(
         found,
         call,

@@ -24,7 +24,7 @@ from weft.distributed.group import ProcessGroup
 from weft.distributed.progress import Steps
 from weft.engine.ir.dtype import DType
 
-MOST_BYTES_AT_ONCE = 1 << 19  # of all ranks, up to which each takes and combines them all itself
+MOST_BYTES_AT_ONCE = 1 << 20  # of all ranks, up to which each takes and combines them all itself
 
 
 def gathered(group: ProcessGroup, call: CollectiveCall, data: Array, target: Array) -> Steps[None]:

@@ -106,6 +106,15 @@ class DistributedDataParallel(Module, Joinable):
         if init_sync:
             self._broadcast_state(0)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: the module and the options. Groups and hooks belong to processes."""
+        return {**self.__dict__, "process_group": None, "_hook": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what a pickle held; the group is that of all processes. Errors: ValueError before
+        init_process_group."""
+        self.__dict__.update(state, process_group=resolve())
+
     def _broadcast_state(self, root: int) -> None:
         """Give all ranks the parameters and buffers of one."""
         state = [*self.module.parameters(), *self.module.buffers()]
