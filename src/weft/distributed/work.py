@@ -15,8 +15,7 @@ Deliver = Callable[[Any], Any]  # the result of an operation's steps, given to i
 
 
 class Traced(NamedTuple):
-    """What a profile that is open says of an operation: when it began, PyTorch's name for it, and the shapes of its
-    operands."""
+    """An operation in an open profile: when it began, PyTorch's name for it, and the shapes of its operands."""
 
     begin_ns: int
     name: str
