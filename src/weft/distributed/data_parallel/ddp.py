@@ -106,11 +106,11 @@ class DistributedDataParallel(Module, Joinable):
         if init_sync:
             self._broadcast_state(0)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The module and the options, for a pickle. Groups and hooks belong to processes."""
         return {**self.__dict__, "process_group": None, "_hook": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Take the state of a pickle; the group is that of all processes. Errors: ValueError before
         init_process_group."""
         self.__dict__.update(state, process_group=resolve())
