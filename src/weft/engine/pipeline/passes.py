@@ -18,7 +18,7 @@ from weft.engine.devices.api import device_at
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
-from weft.engine.pipeline.budget import constrain, economy
+from weft.engine.pipeline.budget import constrain, economy, verify_layout
 from weft.engine.pipeline.fusion import (
     clones,
     column_sums,
@@ -198,7 +198,7 @@ PASSES = (
         "constrain",
         "budget",
         _constrain,
-        lambda one: constrain.verify(one.lowering),
+        lambda one: verify_layout.verify(one.lowering),
         lambda one: constrain.text(one.lowering),
         part="memory",
     ),

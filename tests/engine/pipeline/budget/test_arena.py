@@ -38,6 +38,26 @@ def test_what_lives_at_once_lies_apart(spans, lent, bound):
                 assert begin >= offsets[other] + nbytes or begin + size <= offsets[other]
 
 
+@given(SPANS, LENT, st.none() | st.integers(0, 1000), st.data())
+def test_what_is_together_keeps_its_distances(spans, lent, bound, data):
+    """And lies apart from what is not of it."""
+    members = data.draw(st.lists(st.integers(0, max(len(spans) - 1, 0)), unique=True, max_size=6))
+    unit = [(index, 64 * place) for place, index in enumerate(members) if index < len(spans)]
+    offsets, hosts, arena = place(spans, lent, bound, [unit] if unit else [])
+    for index, begin in unit:
+        assert offsets[index] - begin == offsets[unit[0][0]]
+        assert hosts[index] == hosts[unit[0][0]]
+    inside = {index for index, _ in unit}
+    for index, (first, last, size) in enumerate(spans):
+        assert offsets[index] + size <= (arena if hosts[index] < 0 else lent[hosts[index]][1])
+        for other, (start, end, nbytes) in enumerate(spans[:index]):
+            if {index, other} <= inside or hosts[other] != hosts[index]:
+                continue
+            if start <= last and first <= end:
+                begin = offsets[index]
+                assert begin >= offsets[other] + nbytes or begin + size <= offsets[other]
+
+
 @given(SPANS)
 def test_a_bound_makes_an_arena_no_larger(spans):
     """What is found first is kept where the search finds nothing smaller."""

@@ -4,9 +4,9 @@
 It takes the instances of a schedule with their sizes, and returns an offset for each and the bytes of the arena. Some
 go into the memory of values from outside that have been read for the last time (hosts). One by one, each gets the
 lowest offset at which it overlaps no instance that lives at the same time (greedy offset calculation, Pisarchyk and
-Lee, 2020). Several orders are tried, and the smallest arena is taken: mostly it is as large as the values live at the
-peak. Where it is not, and has to be, what ends beyond the bound is placed first in the next turn (squeaky wheel
-optimization, Joslin and Clements, 1999).
+Lee, 2020). Instances that are joined, one where the other ends, get theirs together. Several orders are tried, and the
+smallest arena is taken: mostly it is as large as the values live at the peak. Where it is not, and has to be, what ends
+beyond the bound is placed first in the next turn (squeaky wheel optimization, Joslin and Clements, 1999).
 """
 
 import cython
@@ -20,6 +20,42 @@ require(__name__, cython.compiled)
 
 ALIGNMENT_BYTES = cython.declare(cython.longlong, 64)
 MOST_TURNS = 30  # in which what ends beyond the bound comes first, for each order that is tried
+
+
+@cython.final
+@cython.cclass
+class _Unit:
+    """Instances that are placed together: of each its number, its life, and its bytes from the unit's begin."""
+
+    extents: cython.pointer(ArenaSpan)
+    count: cython.Py_ssize_t
+    size: cython.longlong  # from the first byte to the last
+    first: cython.longlong
+    last: cython.longlong
+    area: cython.longlong  # bytes times actions
+    members: list  # (number of an instance, bytes from the begin)
+
+    def __init__(self, members: list, spans: list):
+        number: cython.Py_ssize_t
+        extent: cython.pointer(ArenaSpan)
+        nbytes: cython.size_t = len(members) * cython.sizeof(ArenaSpan)
+        self.extents = cython.cast(cython.pointer(ArenaSpan), realloc(cython.NULL, nbytes))
+        if self.extents == cython.NULL:
+            raise MemoryError
+        self.members, self.count = members, len(members)
+        for number in range(self.count):
+            index, begin = members[number]
+            extent = self.extents + number
+            extent.begin = begin
+            extent.first, extent.last, size = spans[index]
+            extent.end = extent.begin + _aligned(size)
+            self.size = max(self.size, extent.end)
+            self.last = max(self.last, extent.last)
+            self.first = extent.first if number == 0 else min(self.first, extent.first)
+            self.area += (extent.end - extent.begin) * (extent.last - extent.first + 1)
+
+    def __dealloc__(self):
+        free(self.extents)
 
 
 @cython.final
@@ -41,18 +77,32 @@ class _Block:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def lowest(
-        self, first: cython.longlong, last: cython.longlong, size: cython.longlong
-    ) -> cython.longlong:
-        """The lowest offset with `size` free bytes between the instances that live at the same time."""
+    def lowest(self, unit: _Unit) -> cython.longlong:
+        """The lowest offset at which each instance of a unit is apart from those that live at the same time."""
         offset: cython.longlong = 0
+        before: cython.longlong = -1
+        number: cython.Py_ssize_t
+        while offset != before:
+            before = offset
+            for number in range(unit.count):
+                offset = self._lowest_of(unit.extents + number, offset)
+        return offset
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _lowest_of(
+        self, extent: cython.pointer(ArenaSpan), offset: cython.longlong
+    ) -> cython.longlong:
+        """The lowest offset of a unit, from one on, at which this instance of it is apart from others."""
         place: cython.Py_ssize_t
+        other: cython.pointer(ArenaSpan)
         for place in range(self.count):
-            if self.extents[place].first > last or self.extents[place].last < first:
+            other = self.extents + place
+            if other.first > extent.last or other.last < extent.first:
                 continue
-            if self.extents[place].begin - offset >= size:
+            if other.begin >= offset + extent.end:
                 break
-            offset = max(offset, self.extents[place].end)
+            offset = max(offset, other.end - extent.begin)
         return offset
 
     @cython.cfunc
@@ -89,52 +139,64 @@ class _Block:
         return 0
 
 
-def place(spans: list, lent: list | None = None, bound: int | None = None) -> tuple:
+def place(
+    spans: list, lent: list | None = None, bound: int | None = None, together: list | None = None
+) -> tuple:
     """Of (first action, last action, bytes), in order, the offsets and the hosts (-1: the arena), and the bytes of the
-    arena. `lent` hosts are (last action, bytes). The search for a smaller arena ends with one of `bound` bytes."""
+    arena. `lent` hosts are (last action, bytes). `together` are lists of (a number of these, bytes from the begin) that
+    are placed as one. The search for a smaller arena ends with one of `bound` bytes."""
     turns: list = []
+    units: list = _units(spans, together or [])
     for key in (_area, _size, _death):
-        order: list = sorted(range(len(spans)), key=lambda index: key(spans[index]))
-        turns.append((order, _place_in(spans, order, lent or [])))
+        order: list = sorted(units, key=key)
+        turns.append((order, _place_in(len(spans), order, lent or [])))
     turns.sort(key=lambda turn: turn[1][2])
     best = turns[0][1]
     for order, found in turns:
         for _ in range(MOST_TURNS):
             if bound is None or best[2] <= bound:
                 return best
-            order = _beyond_first(spans, order, found, bound)
-            found = _place_in(spans, order, lent or [])
+            order = _beyond_first(order, found, bound)
+            found = _place_in(len(spans), order, lent or [])
             best = min(best, found, key=lambda found: found[2])
     return best
 
 
-def _beyond_first(spans: list, order: list, found: tuple, bound: int) -> list:
+@cython.cfunc
+def _units(spans: list, together: list) -> list:
+    """The units of instances: those that are together, and the others alone."""
+    inside: set = {index for members in together for index, _ in members}
+    alone: list = [[(index, 0)] for index in range(len(spans)) if index not in inside]
+    return [_Unit(members, spans) for members in together + alone]
+
+
+@cython.cfunc
+def _beyond_first(order: list, found: tuple, bound: cython.longlong) -> list:
     """The order in which those that end beyond a bound of the arena come first."""
     offsets, hosts, _ = found
-    beyond: set = {
-        index
-        for index in order
-        if hosts[index] < 0 and offsets[index] + _aligned(spans[index][2]) > bound
-    }
-    return [index for index in order if index in beyond] + [
-        index for index in order if index not in beyond
-    ]
+    beyond: list = []
+    within: list = []
+    unit: _Unit
+    for unit in order:
+        index, begin = unit.members[0]
+        is_beyond: cython.bint = hosts[index] < 0 and offsets[index] - begin + unit.size > bound
+        (beyond if is_beyond else within).append(unit)
+    return beyond + within
 
 
-def _area(span):
+def _area(unit: _Unit):
     """Those first that take most bytes for the longest time."""
-    first, last, size = span
-    return -size * (last - first + 1), first
+    return -unit.area, unit.first
 
 
-def _size(span):
+def _size(unit: _Unit):
     """Those first that are largest."""
-    return -span[2], span[0]
+    return -unit.size, unit.first
 
 
-def _death(span):
+def _death(unit: _Unit):
     """Those first that live longest."""
-    return -span[1], -span[2]
+    return -unit.last, -unit.size
 
 
 @cython.cfunc
@@ -145,30 +207,30 @@ def _aligned(size: cython.longlong) -> cython.longlong:
 
 
 @cython.cfunc
-def _place_in(spans: list, order: list, lent: list) -> tuple:
-    offsets: list = [0] * len(spans)
-    hosts: list = [-1] * len(spans)
+def _place_in(count: cython.Py_ssize_t, order: list, lent: list) -> tuple:
+    offsets: list = [0] * count
+    hosts: list = [-1] * count
     arena: _Block = _Block(-1, 0)
     blocks: list = [_Block(gone, capacity) for gone, capacity in lent]
-    first: cython.longlong
-    last: cython.longlong
-    size: cython.longlong
-    for index in order:
-        first, last, size = spans[index]
-        size = _aligned(size)
-        host: cython.Py_ssize_t = _host_of(blocks, first, last, size)
+    unit: _Unit
+    number: cython.Py_ssize_t
+    extent: ArenaSpan
+    for unit in order:
+        host: cython.Py_ssize_t = _host_of(blocks, unit)
         block: _Block = arena if host < 0 else blocks[host]
-        offset: cython.longlong = block.lowest(first, last, size)
-        block.insert(ArenaSpan(offset, offset + size, first, last))
-        offsets[index], hosts[index] = offset, host
-        arena.capacity = max(arena.capacity, offset + size if host < 0 else 0)
+        offset: cython.longlong = block.lowest(unit)
+        for number in range(unit.count):
+            extent = unit.extents[number]
+            index, begin = unit.members[number]
+            offsets[index], hosts[index] = offset + extent.begin, host
+            extent.begin, extent.end = offset + extent.begin, offset + extent.end
+            block.insert(extent)
+        arena.capacity = max(arena.capacity, offset + unit.size if host < 0 else 0)
     return offsets, hosts, arena.capacity
 
 
 @cython.cfunc
-def _host_of(
-    blocks: list, first: cython.longlong, last: cython.longlong, size: cython.longlong
-) -> cython.Py_ssize_t:
+def _host_of(blocks: list, unit: _Unit) -> cython.Py_ssize_t:
     """The smallest host that is free behind its last use and has room; -1 without one."""
     best: cython.Py_ssize_t = -1
     index: cython.Py_ssize_t
@@ -176,8 +238,10 @@ def _host_of(
     least: cython.longlong = 0
     for index in range(len(blocks)):
         block = blocks[index]
-        if block.gone >= first or block.capacity < size or (best >= 0 and block.capacity >= least):
+        if block.gone >= unit.first or block.capacity < unit.size:
             continue
-        if block.lowest(first, last, size) + size <= block.capacity:
+        if best >= 0 and block.capacity >= least:
+            continue
+        if block.lowest(unit) + unit.size <= block.capacity:
             best, least = index, block.capacity
     return best

@@ -26,10 +26,10 @@ from weft.engine.pipeline.budget.accounts import account_of, line_of
 from weft.engine.pipeline.budget.checkpoints import checkpoint_count, shortage_count
 from weft.engine.pipeline.budget.choose import choose
 from weft.engine.pipeline.budget.defer import deferred_slots, repeatable_slots, saved_bytes
-from weft.engine.pipeline.budget.layout import ArenaLayout
+from weft.engine.pipeline.budget.layout import laid_out
 from weft.engine.pipeline.budget.schedule import RUN, SPILL
 from weft.engine.pipeline.budget.step_graph import StepGraph
-from weft.errors import OutOfMemoryError, VerificationError
+from weft.errors import OutOfMemoryError
 
 require(__name__, cython.compiled)
 
@@ -165,7 +165,7 @@ def _fitted(graph, room, spills):
             target = int(target * NEXT_TARGET_SHARE)
             continue
         drops = found
-        layout = ArenaLayout(graph, schedule, bound)
+        layout = laid_out(graph, schedule, bound)
         if layout.arena <= bound:
             return layout
         target = min(target, schedule.peak + _tables(graph)) - max(
@@ -228,33 +228,6 @@ def _largest_of(lowering: Lowering, graph, most=4):
         if node is not None and graph.sizes[slot] > 0:
             words.append(f"{node.dtype.name}{list(node.shape)} of {line_of(node)}")
     return ", ".join(words)
-
-
-def verify(lowering: Lowering):
-    """Check that each action's operands have been made, and that nothing overlaps them in the arena."""
-    layout = lowering.layout
-    if layout is None:
-        return
-    spans = [(own, instance.first, instance.last) for own, instance in layout.slots]
-    hosts = layout.hosts
-    base = layout.graph.outside
-    for own, first, last in spans:
-        begin = layout.offsets[own - base]
-        for other, phase_of, gone in spans:
-            start = layout.offsets[other - base]
-            if (
-                other == own
-                or phase_of > last
-                or gone < first
-                or hosts[own - base] != hosts[other - base]
-            ):
-                continue
-            if begin < start + layout.sizes[other] and start < begin + layout.sizes[own]:
-                raise VerificationError(
-                    "constrain", expected=f"slots {own} and {other} apart", got=f"both at {start}"
-                )
-    if not layout.schedule.valid:
-        raise VerificationError("constrain", expected="steps that may run again", got="others")
 
 
 def text(lowering: Lowering) -> str:

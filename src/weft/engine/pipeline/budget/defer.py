@@ -132,6 +132,7 @@ class RoundTrip:
         self.costs = [*graph.costs, *costs, 1.0]
         self.moving_reads = [list(slots) for slots in graph.moving_reads]
         self.moving_writes = [list(slots) for slots in graph.moving_writes]
+        self.affinities = [*graph.affinities, *[[] for _ in range(steps + 1)]]
         self._saved, self._parameters = saved, parameters
         self._cotangents: dict = {}
         for step in reversed(range(steps)):

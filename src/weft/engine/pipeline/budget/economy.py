@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from weft._build.compiled import require
 from weft.engine.pipeline.budget.choose import choose_cheap
 from weft.engine.pipeline.budget.constrain import adopt, is_bounded, own_bytes
-from weft.engine.pipeline.budget.layout import ArenaLayout
+from weft.engine.pipeline.budget.layout import laid_out
 from weft.engine.pipeline.budget.step_graph import StepGraph
 from weft.engine.pipeline.memory_plan import shares_slots
 
@@ -43,4 +43,4 @@ def economize(lowering: Lowering) -> None:
     whole: BudgetSchedule = BudgetSchedule(graph, {})
     rounds = int(MOST_TIME_OF_SEARCH * whole.cost / (ROUND_NS * (len(graph.costs) + 1)))
     cost, peak = whole.cost * (1 + MOST_MORE_TIME), int(whole.peak * LEAST_SHARE)
-    adopt(lowering, ArenaLayout(graph, choose_cheap(graph, cost, peak, rounds)), own_bytes(graph))
+    adopt(lowering, laid_out(graph, choose_cheap(graph, cost, peak, rounds)), own_bytes(graph))

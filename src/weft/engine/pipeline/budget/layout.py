@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
 
 from weft._build.compiled import require
 from weft.engine.pipeline.budget.arena import place
+from weft.engine.pipeline.budget.coalesce import Coalescing
 from weft.engine.pipeline.budget.schedule import RUN, SPILL
 from weft.engine.pipeline.budget.spill_file import TRANSFER, transfer_arguments
 
@@ -29,9 +30,12 @@ class ArenaLayout:
     """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `hosts`:
     the slots from outside in whose memory the offsets are, -1 for the arena; `arena`: the bytes of the arena;
     `spilled`: those of the file; `overwriting`: the first launch that writes to a host, -1 without one; `deferred`:
-    the slots of values that are not handed over; `saved`: these, and those of checkpoints."""
+    the slots of values that are not handed over; `saved`: these, and those of checkpoints; `elided`: the number of
+    launches that have nothing left to do."""
 
-    def __init__(self, graph, schedule: BudgetSchedule, bound: int | None = None):
+    def __init__(
+        self, graph, schedule: BudgetSchedule, bound: int | None = None, coalesced: bool = True
+    ):
         self.graph, self.schedule = graph, schedule
         self.deferred = graph.deferred
         self.saved: set = set()
@@ -40,6 +44,8 @@ class ArenaLayout:
         self.again: set = set()  # the indices of those that compute what has been computed
         self.slots: list = []  # of the schedule's instances
         self.spilled = 0
+        self.elided = 0
+        self.coalescing = Coalescing(schedule if coalesced else None)
         self._ran: set = set()
         self._spans: dict = {}  # slot -> first action, last action, bytes
         self._file: dict = {}  # slot -> offset
@@ -85,6 +91,9 @@ class ArenaLayout:
     def _run(self, action, step, slots: dict):
         again = step in self._ran
         self._ran.add(step)
+        if self.graph.elided.get(step) == self.coalescing.held.get(action, 0):
+            self._elide(action, step, again)
+            return
         slots = {slot: own for slot, own in slots.items() if slot != own}
         launch: Launch
         for launch in self.graph.launches[step]:
@@ -101,6 +110,16 @@ class ArenaLayout:
                 self.again.add(len(self.launches))
             self.launches.append(copy)
 
+    def _elide(self, action, step, again):
+        """Leave out a step whose parts are where they belong, and its tables with it."""
+        launch: Launch
+        for launch in self.graph.launches[step]:
+            self.elided += 1
+            if launch.table is not None and not again:
+                for slot in launch.table.own_slots():
+                    self.sizes[slot] = 0
+                    self._spans[slot] = (action, action, 0)
+
     def _transfer(self, action, kind, slot, own):
         """Write a slot's value to the file, or read it."""
         size = self.graph.sizes[slot]
@@ -114,7 +133,11 @@ class ArenaLayout:
         """Find the offsets, in an arena of `bound` bytes if that can be."""
         owned, lenders = sorted(self._spans), sorted(self._lent)
         lent = [(self._lent[slot], self.graph.sizes[slot]) for slot in lenders]
-        offsets, hosts, self.arena = place([self._spans[slot] for slot in owned], lent, bound)
+        number = {slot: place for place, slot in enumerate(owned)}
+        own = {instance: number[slot] for slot, instance in self.slots}
+        together = [[(own[one], begin) for one, begin in unit] for unit in self.coalescing.units]
+        spans = [self._spans[slot] for slot in owned]
+        offsets, hosts, self.arena = place(spans, lent, bound, together)
         found = dict(zip(owned, offsets, strict=True))
         guests = {slot: lenders[host] for slot, host in zip(owned, hosts, strict=True) if host >= 0}
         made = range(self.graph.outside, len(self.sizes))
@@ -122,6 +145,19 @@ class ArenaLayout:
         self.hosts = [guests.get(slot, -1) for slot in made]
         starts = [self._begins[self._spans[slot][0]] for slot in guests]
         self.overwriting = min(starts, default=-1)
+
+
+def laid_out(graph, schedule: BudgetSchedule, bound: int | None = None) -> ArenaLayout:
+    """The layout of a schedule, with what its affinities save; without them where that takes less memory: what they hold
+    together leaves gaps between others."""
+    layout = ArenaLayout(graph, schedule, bound)
+    if layout.arena <= max(schedule.peak, bound or 0):
+        return layout
+    return min(layout, ArenaLayout(graph, schedule, bound, coalesced=False), key=_arena_bytes)
+
+
+def _arena_bytes(layout: ArenaLayout) -> int:
+    return layout.arena
 
 
 @cython.cfunc

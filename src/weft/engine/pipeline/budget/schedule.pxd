@@ -2,11 +2,20 @@ cdef class Instance:
     cdef readonly Py_ssize_t slot
     cdef readonly list uses
 
+cdef class Affinity:
+    cdef readonly Py_ssize_t made
+    cdef readonly Py_ssize_t ending
+    cdef readonly long long shift  # from the begin of what ends to that of what is made
+    cdef readonly long long nbytes
+    cdef readonly object readers
+    cdef readonly bint is_copy
+
 cdef class BudgetSchedule:
     cdef readonly object graph
     cdef readonly list actions
     cdef readonly list times
     cdef readonly list instances
+    cdef readonly list joined
     cdef readonly list alive
     cdef readonly double cost
     cdef readonly long long peak
@@ -15,6 +24,8 @@ cdef class BudgetSchedule:
     cdef set _on_file
     cdef list _reads
     cdef list _writes
+    cdef list _affinities
+    cdef list _met
 
     cdef void _run_all(self, dict drops)
     cdef _act(self, int kind, Py_ssize_t number, Py_ssize_t time)
@@ -26,3 +37,4 @@ cdef class BudgetSchedule:
     cdef void _fetch_missing(self, Py_ssize_t step, Py_ssize_t time)
     cdef void _fetch(self, Py_ssize_t slot, Py_ssize_t time)
     cdef void _add_up(self)
+    cdef bint _holds(self, Affinity affinity, Instance made, Instance ending)

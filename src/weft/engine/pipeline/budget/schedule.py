@@ -40,18 +40,31 @@ class Instance:
 
 @cython.final
 @cython.cclass
+class Affinity:
+    """A result that a step writes to the memory of an operand, by slot: `shift` bytes behind its begin, `nbytes` of
+    both in one place. `readers`: the steps that read this region of the operand; None: all that read the operand. With
+    `is_copy` it may be read on, for both are the same."""
+
+    def __init__(self, made, ending, shift, nbytes, readers, is_copy=False):
+        self.made, self.ending, self.is_copy = made, ending, is_copy
+        self.shift, self.nbytes, self.readers = shift, nbytes, readers
+
+
+@cython.final
+@cython.cclass
 class BudgetSchedule:
     """`actions` are (kind, step or slot), `times` the steps in front of which they come; `instances` in order of birth,
-    `alive` the bytes at each action, of slots that do not stay. Not `valid` where a step would have to run again that
-    may not."""
+    `alive` the bytes at each action, of slots that do not stay; `joined` are the affinities that hold, as (affinity, instance
+    made, instance that ends there). Not `valid` where a step would have to run again that may not."""
 
     def __init__(self, graph, drops: dict):
         self.graph = graph
-        self.actions, self.times, self.instances = [], [], []
+        self.actions, self.times, self.instances, self.joined = [], [], [], []
         self.valid = True
         self._present = [None] * len(graph.sizes)
         self._on_file = set()
         self._reads, self._writes = graph.moving_reads, graph.moving_writes
+        self._affinities, self._met = graph.affinities, []
         for slot in graph.lent:
             self._make(slot, 0)
         self._run_all(drops)
@@ -84,6 +97,8 @@ class BudgetSchedule:
         for slot in self._reads[step]:
             instance = self._present[slot]
             instance.uses.append(action)
+        affinity: Affinity
+        read: list = [self._present[affinity.ending] for affinity in self._affinities[step]]
         for slot in self._writes[step]:
             instance = self._present[slot]
             if instance is not None and slot in self.graph.rewritten:
@@ -91,6 +106,8 @@ class BudgetSchedule:
                 self._on_file.discard(slot)  # what is there is old
                 continue
             self._make(slot, action)
+        for affinity, instance in zip(self._affinities[step], read, strict=True):
+            self._met.append((affinity, self._present[affinity.made], instance))
 
     @cython.cfunc
     def _make(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.void:
@@ -171,6 +188,13 @@ class BudgetSchedule:
             alive[instance.uses[0]] += size
             last = instance.uses[len(instance.uses) - 1]
             alive[last + 1] -= size
+        affinity: Affinity
+        made: Instance
+        for affinity, made, instance in self._met:
+            if self._holds(affinity, made, instance):
+                self.joined.append((affinity, made, instance))
+                alive[made.first] -= affinity.nbytes
+                alive[min(made.last, instance.last) + 1] += affinity.nbytes
         size = 0
         for last in range(count):
             size += cython.cast(cython.longlong, alive[last])
@@ -178,6 +202,23 @@ class BudgetSchedule:
             self.peak = max(self.peak, size)
         alive.pop()
         self.alive = alive
+
+    @cython.cfunc
+    def _holds(self, affinity: Affinity, made: Instance, ending: Instance) -> cython.bint:
+        """True if nothing reads what a result is written over, from when it is made."""
+        use: cython.Py_ssize_t
+        action: cython.Py_ssize_t = made.first
+        if ending.uses[0] >= action:
+            return False
+        if affinity.is_copy:
+            return True
+        for use in reversed(ending.uses):
+            if use <= action:
+                break
+            kind, number = self.actions[use]
+            if affinity.readers is None or kind != RUN or number in affinity.readers:
+                return False
+        return True
 
 
 @cython.ccall

@@ -13,6 +13,7 @@ from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel
 
 from weft._build.compiled import require
+from weft.engine.pipeline.budget.coalesce import affinities_of, elided_of
 from weft.engine.pipeline.memory_plan import is_private
 
 require(__name__, cython.compiled)
@@ -30,7 +31,8 @@ class StepGraph:
     `until`: the step before which a step may run again. `last`: the step that uses a slot last.
     From the step `overwriting` on the program may not stop: inputs are written over. `lent`: the values from outside
     that die in the program, by slot; their memory is taken over behind their last use, and their size is its
-    capacity. Slots of `deferred` values do not stay."""
+    capacity. Slots of `deferred` values do not stay. `affinities`: of each step what it may write where it has
+    read (`coalesce`); `elided`: the steps that do nothing where all their affinities hold, with the number of these."""
 
     def __init__(self, lowering: Lowering, deferred=frozenset(), lends: bool = False):
         plan: Plan = lowering.plan
@@ -59,6 +61,8 @@ class StepGraph:
         self.moving_writes = [
             [slot for slot in sorted(made) if moves[slot]] for made in self.writes
         ]
+        self.affinities = affinities_of(lowering, self)
+        self.elided = elided_of(lowering, self, self.affinities)
         self.neighbours = neighbours_of(self)
         self.least = least_of(self)
 
@@ -140,9 +144,15 @@ def neighbours_of(graph) -> dict:
 
 def least_of(graph) -> int:
     """The least bytes with which any step can run."""
-    pairs = zip(graph.moving_reads, graph.moving_writes, strict=True)
+    sizes = graph.sizes
+    steps = zip(graph.moving_reads, graph.moving_writes, graph.affinities, strict=True)
     return max(
-        [sum([graph.sizes[slot] for slot in read + made]) for read, made in pairs], default=0
+        [
+            sum([sizes[slot] for slot in read + made])
+            - sum([affinity.nbytes for affinity in affinities])
+            for read, made, affinities in steps
+        ],
+        default=0,
     )
 
 
