@@ -72,7 +72,7 @@ def regions_of(lowering: Lowering, graph) -> dict:
 
 
 def elided_of(lowering: Lowering, graph, affinities: list) -> dict:
-    """By step the number of affinities with all of which nothing is left to do: of a concatenation that is alone in it."""
+    """By step the affinities with all of which nothing is left to do: their number, of a concatenation alone in it."""
     found: dict = {}
     kernel: Kernel
     for step, kernels in enumerate(_kernels_by_step(lowering, graph)):
@@ -239,8 +239,8 @@ def _is_whole(memref: MemRef, part: Node) -> cython.bint:
 
 class Coalescing:
     """The units of a schedule: `units` are lists of (instance, bytes from the unit's begin), of the instances that are
-    joined. `held` counts the affinities that hold by action. An affinity does not where it would bring values to one place that
-    are needed at the same time. Without a schedule, nothing is joined."""
+    joined. `held` counts the affinities that hold by action. An affinity does not where it would bring values to one
+    place that are needed at the same time. Without a schedule, nothing is joined."""
 
     def __init__(self, schedule: BudgetSchedule | None):
         self.held: dict = {}

@@ -148,8 +148,8 @@ class ArenaLayout:
 
 
 def laid_out(graph, schedule: BudgetSchedule, bound: int | None = None) -> ArenaLayout:
-    """The layout of a schedule, with what its affinities save; without them where that takes less memory: what they hold
-    together leaves gaps between others."""
+    """The layout of a schedule, with what its affinities save; without them where that takes less memory: what they
+    hold together leaves gaps between others."""
     layout = ArenaLayout(graph, schedule, bound)
     if layout.arena <= max(schedule.peak, bound or 0):
         return layout

@@ -54,8 +54,8 @@ class Affinity:
 @cython.cclass
 class BudgetSchedule:
     """`actions` are (kind, step or slot), `times` the steps in front of which they come; `instances` in order of birth,
-    `alive` the bytes at each action, of slots that do not stay; `joined` are the affinities that hold, as (affinity, instance
-    made, instance that ends there). Not `valid` where a step would have to run again that may not."""
+    `alive` the bytes at each action, of slots that do not stay; `joined` are the affinities that hold, as (affinity,
+    instance made, instance that ends there). Not `valid` where a step would have to run again that may not."""
 
     def __init__(self, graph, drops: dict):
         self.graph = graph
