@@ -1,4 +1,7 @@
-"""Fourier transforms under PyTorch's `fft` names. The functions themselves are in `weft.functional.signal.fft`."""
+"""`weft.fft`: Fourier transforms, by the names of PyTorch's `torch.fft`.
+
+The functions are written in `weft.functional.signal.fft`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Linear algebra under PyTorch's `linalg` names. The functions themselves are in `weft.functional`."""
+"""`weft.linalg`: linear algebra, by the names of PyTorch's `torch.linalg`.
+
+The functions are written in `weft.functional`.
+"""
 
 from __future__ import annotations
 

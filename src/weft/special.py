@@ -1,4 +1,7 @@
-"""Special functions under PyTorch's `special` names. The functions themselves are in `weft.functional`."""
+"""`weft.special`: special functions, by the names of PyTorch's `torch.special`.
+
+The functions are written in `weft.functional`.
+"""
 
 from __future__ import annotations
 
