@@ -88,6 +88,16 @@ DIFFERENCES = {
     "`profile(execution_trace_observer=...)`, `ExecutionTraceObserver`": (
         "are refused: there are no execution traces; `weft.debug.capture` writes what ran, to be run again"
     ),
+    "`elu_(x, -1)`, `celu_`, `leaky_relu_` with a negative slope": (
+        "have their derivative: what it needs is kept; PyTorch refuses the backward pass"
+    ),
+    "`Tensor._make_wrapper_subclass`, `__torch_dispatch__`": (
+        "do not exist: a class is asked by `__torch_function__`, before anything is recorded; no table of operators "
+        "lies below autograd where it could be asked again"
+    ),
+    "`retain_graph=False`, and then a second backward pass, of `interpolate`, `tril`, `affine_grid` and `lerp`": (
+        "is refused, as of most functions; PyTorch keeps numbers of these only"
+    ),
     "`x[::-1]`": "works; PyTorch refuses negative steps",
     "`x[i] = value` of another type, where `i` is a tensor": "is converted; PyTorch refuses",
     "errors of wrong arguments": (

@@ -72,12 +72,11 @@ def _shaped(values: Sequence[Tensor], several: bool, create: bool) -> Any:
     return made if several else made[0]
 
 
-def _independent(output: int, index: int) -> GradientError:
+def _independent(output: str, index: int) -> GradientError:
     return GradientError(
-        f"Output {output} of the user-provided function is independent of input {index}. This is not allowed in strict "
-        "mode.",
+        f"{output} of the user-provided function is independent of input {index}. This is not allowed in strict mode.",
         expected="outputs that depend on every input",
-        got=f"output {output} without input {index}",
+        got=f"{output[0].lower()}{output[1:]} without input {index}",
         fix="pass strict=False to get zeros",
     )
 
@@ -119,7 +118,7 @@ def _gradients(
     if strict and any(output.requires_grad for output in outputs):
         for index, gradient in enumerate(found):
             if gradient is None:
-                raise _independent(0, index)
+                raise _independent("The output", index)
     return or_zeros(found, inputs)
 
 
@@ -171,7 +170,7 @@ def _jacobian_rows(
             )
         for index, gradient in enumerate(found):
             if gradient is None and strict:
-                raise _independent(output, index)
+                raise _independent(f"Output {output}", index)
             if gradient is not None:
                 _check_dependence([gradient], strict, create)
             rows[index].append(zeros_like(inputs[index]) if gradient is None else gradient)
@@ -322,10 +321,15 @@ def _vectors(
     pairs = zip(items, like, strict=False)
     wrong = next((place for place, (a, b) in enumerate(pairs) if a._shape != b._shape), -1)
     if len(items) != len(like) or wrong >= 0:
+        if len(items) == len(like):
+            place = f"Entry {wrong} in " if several else ""
+            text = f"{place}v has invalid size: should be {like[wrong].shape} but got {items[wrong].shape}."
+        elif several:
+            text = f"v is a tuple of invalid length: should be {len(like)} but got {len(items)}."
+        else:
+            text = "The given v should contain a single Tensor."
         raise ShapeError(
-            f"v has invalid size: should be {like[wrong].shape} but got {items[wrong].shape}."
-            if len(items) == len(like)
-            else "v has invalid size",
+            text,
             expected=", ".join(str(list(t.shape)) for t in like),
             got=", ".join(str(list(t.shape)) for t in items),
             fix="pass vectors of the same shapes",
@@ -393,7 +397,8 @@ def _slopes(outputs: Tensor | Tensors, inputs: Tensors, strict: bool, name: str)
     where one does not depend on the inputs."""
     value = _scalar(outputs, name)
     _check_outputs((value,), strict)
-    slopes = tuple(_gradients((value,), inputs, (_one(value.detach()),), True, strict))
+    every = strict and name != "hessian"  # whose words are those of a derivative that is constant
+    slopes = tuple(_gradients((value,), inputs, (_one(value.detach()),), True, every))
     message = (
         "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} "
         "is independent of the input. This is not allowed in strict mode."

@@ -488,7 +488,10 @@ def cast(tensor: Tensor, dtype: DType):
     if tensor._dtype is dtype:
         return tensor
     result: Tensor = record(cast_op, (tensor,), (tensor._dtype,), tensor._shape, dtype)
-    result.strides = kept_strides(tensor._shape, tensor.strides)
+    if tensor.strides is not None:
+        result.strides = kept_strides(tensor._shape, tensor.strides) or elementwise_strides(
+            tensor._shape, [(tensor._shape, tensor.strides)]
+        )
     return result
 
 
