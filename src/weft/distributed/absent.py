@@ -73,6 +73,7 @@ MODULES = {
         "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
         "checkpoint.state_dict": "",
+        "checkpoint.stateful": "",
         "checkpoint.state_dict_loader": "_load_state_dict load load_state_dict",
         "launcher": "",
         "launcher.api": "LaunchConfig elastic_launch",
@@ -83,7 +84,7 @@ MODULES = {
         "elastic": "",
         "elastic.multiprocessing": "",
         "autograd": "DistAutogradContext context get_gradients",
-        "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler record",
+        "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler",
         "rendezvous": "register_rendezvous_handler rendezvous",
         "rpc": "",
         "run": "get_args_parser main run",
@@ -130,6 +131,8 @@ MODULES["checkpoint.state_dict"]["distributed.state_dicts"] = (
     "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
     "set_optimizer_state_dict set_state_dict"
 )
+MODULES["checkpoint.stateful"]["distributed.stateful"] = "Stateful"
+MODULES["elastic.multiprocessing.errors"]["distributed.launch"] = "record"
 _SCHEDULES = "Schedule1F1B ScheduleGPipe ScheduleInterleaved1F1B ScheduleLoopedBFS"
 MODULES["pipelining"] |= {
     "distributed.pipeline.stage": "PipelineStage",

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Rank, size, rank on this machine, size on this machine: Open MPI's names, then those of MPICH's and Intel's launchers.
 _LAUNCHERS = (
@@ -50,3 +54,22 @@ def name_ranks() -> None:
         os.environ.setdefault(name, str(value))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
+
+
+def record(fn: Callable[P, R], error_handler: object = None) -> Callable[P, R]:
+    """The function itself: PyTorch's decorator for a program's main function, which tells its launcher of an error.
+    Here every error that ends a program is told to the other ranks.
+
+    Args:
+        fn: the function.
+        error_handler: accepted, without effect; None: the same.
+
+    Example:
+        >>> from weft.distributed.launch import record
+        >>> @record
+        ... def main() -> int:
+        ...     return 3
+        >>> main()
+        3
+    """
+    return fn
