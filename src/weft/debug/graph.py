@@ -19,7 +19,7 @@ from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import ExecutionError, describe_position
 
 DONE = 1
-MOST_RECORDS = 100_000  # of a graph that is taken apart record by record: a second or two
+MOST_RECORDS = 250_000  # of a graph that is taken apart record by record: some seconds
 
 
 def too_large() -> ExecutionError:
@@ -88,7 +88,7 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
         tensor: the tensor.
         names: leaves by name; None: leaves have no names.
 
-    Errors: ExecutionError (a RuntimeError) for a graph of more than a hundred thousand records.
+    Errors: ExecutionError (a RuntimeError) for a graph of more than 250,000 records.
 
     Example:
         >>> import weft

@@ -242,7 +242,7 @@ def recorded_of(tensor: Tensor) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
     computed.
 
-    Errors: ExecutionError, before anything runs, for a graph of more than a hundred thousand records, or with a value
+    Errors: ExecutionError, before anything runs, for a graph of more than 250,000 records, or with a value
     of more than a gigabyte."""
     node = value_of(tensor)
     _refuse_large(node)

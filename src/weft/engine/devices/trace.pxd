@@ -8,7 +8,7 @@ cdef enum:
     CHUNK_EVENTS = 4096
     TIMED_NODES = 16  # nodes that the interpreter runs between two looks at the clock, which costs as much as a node
     TIMED_ELEMENTS = 4096  # and elements of theirs
-    MOST_LABELS = 100000  # of a program or a flush: a profile of more would take minutes to read
+    MOST_LABELS = 262144  # of a program or a flush: a profile of more would take minutes to read
 
 # Kinds of events; what `first` and `second` of each are stands in `trace.py`.
 cdef enum:
