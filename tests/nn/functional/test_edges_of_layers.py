@@ -93,7 +93,7 @@ def test_resized_bytes_lie_as_the_image_does(
 @BOTH
 def test_old_orders_and_kinds(lib: Any) -> None:
     table, indices = lib.arange(8.0).reshape(4, 2), lib.tensor([[1, 2]])
-    with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag"):
+    with pytest.warns(UserWarning, match="embedding_bag"):
         found = lib.nn.functional.embedding_bag(table, indices)
     assert found.tolist() == [[3.0, 4.0]]
     with pytest.warns(UserWarning, match="Complex modules are a new feature"):

@@ -39,7 +39,7 @@ def _vmap(
 def vmap(func: Callable[..., object], in_dims: object = 0, out_dims: object = 0) -> Any:
     """`weft.vmap`, with PyTorch's warning that it has moved."""
     warnings.warn(
-        "Please use `torch.vmap` instead of `torch._vmap_internals.vmap`.",
+        "torch._vmap_internals.vmap has moved: it is torch.vmap today",
         FutureWarning,
         stacklevel=2,
     )
