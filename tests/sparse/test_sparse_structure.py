@@ -88,8 +88,6 @@ def test_what_is_taken_over_in_place_fits() -> None:
 def test_a_sparse_tensor_has_no_memory_of_its_own() -> None:
     with pytest.raises(NotImplementedError, match="no memory"):
         sample()[0] = 1.0
-    with pytest.raises(NotImplementedError, match="no memory"):
-        weft.nn.Parameter(sample())
 
 
 def test_no_gradient_is_lost_without_a_word() -> None:

@@ -284,7 +284,7 @@ class _KinetoProfile:
             >>> import weft
             >>> with weft.profiler.profile() as profile:
             ...     y = (weft.ones(64, 64) @ weft.ones(64, 64)).relu().sum().item()
-            >>> any("matmul" in event.key for event in profile.key_averages())
+            >>> any(event.key == "aten::mm" for event in profile.key_averages())
             True
         """
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)

@@ -21,7 +21,6 @@ from weft.ops.structure.movement import sum_of_windows
 from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor
 
 
-@composed_of_primitives
 def check_not_empty(x: Tensor, rank: int) -> None:
     """Errors: ShapeError where another dimension than that of a batch, in front of `rank` others, is empty."""
     if 0 in x._shape[-rank:]:
@@ -34,6 +33,7 @@ def check_not_empty(x: Tensor, rank: int) -> None:
         )
 
 
+@composed_of_primitives
 def unfold(
     input: Tensor,
     kernel_size: int | Sequence[int],
