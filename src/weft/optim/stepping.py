@@ -85,6 +85,14 @@ def with_hooks(step):
     return hooked
 
 
+@cython.cfunc
+def _counted(state) -> dict:
+    """The numbers and tensors of a state, with what the program has written to its counts."""
+    if state.shown:
+        state.settle()
+    return {name: entry for name, entry in cython.cast(dict, state).items()}  # noqa: C416 - dict() would ask for tensors
+
+
 @cython.final
 @cython.cclass
 class Before:
@@ -106,7 +114,7 @@ class Before:
         self.values.add(self.parameters)
         for parameter, state in optimizer.state.items():
             if isinstance(state, dict):
-                entries = state.plain() if type(state) is CountedState else state.copy()
+                entries = _counted(state) if type(state) is CountedState else state.copy()
                 self.state[parameter] = state, entries
                 self.values.add([entry for entry in entries.values() if _is_dense(entry)])
 

@@ -210,10 +210,10 @@ class UpdateTrace(Trace):
             replace_node(storage, given.made[number])
             storage.version += versions
             tensor.version_seen = storage.version
-        if type(state) is CountedState:
+        if type(state) is CountedState and state.shown:
             state.take(self.numbers)
         else:
-            state.update(self.numbers)
+            dict.update(state, self.numbers)
         check_budget()
         return True
 
