@@ -12,7 +12,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import CONCAT
-from cython.cimports.weft.engine.pipeline.budget.schedule import Affinity, BudgetSchedule, Instance
+from cython.cimports.weft.engine.pipeline.budget.schedule import Affinity, Instance
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -29,9 +29,7 @@ from weft.engine.ir.primitive import ELEMENTWISE, REGION
 require(__name__, cython.compiled)
 
 LEAST_BYTES = 1 << 10  # of a result that is worth it
-NEVER = 1 << 40
 MOST_TOGETHER = 256  # instances in one place: a longer chain is cut
-UNIT_BYTES = 64  # values begin at multiples of it, as they do in an arena
 
 
 # -- what may be joined ---------------------------------------------------------------------------------------------
@@ -130,31 +128,26 @@ def _in_place(
 ) -> list:
     """The affinities of an elementwise kernel: of each result the first operand that ends there, else one that may."""
     operands: list = _element_by_element(lowering.program, kernel, alone)
+    aligned: cython.longlong = lowering.program.device.capabilities.alignment
     found: list = []
     node: Node
-    affinity: Affinity
     root: Node
     for node in kernel.stores:
         slot = value_of(lowering.plan, node).slot
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         if slot not in made or nbytes < LEAST_BYTES or not equal(node.shape, kernel.shape):
             continue
-        best: Affinity = None
+        choices: list = []
         for root, offset in operands:
             other = value_of(lowering.plan, root).slot
-            if root.dtype.itemsize != node.dtype.itemsize:
-                continue
             begin = offset * node.dtype.itemsize
-            affinity = _affinity_at(graph, step, slot, other, begin, nbytes, regions[other])
-            if affinity is not None and (best is None or _ends(graph, step, affinity)):
-                best = affinity
-                if _ends(graph, step, affinity):
-                    break
-        if best is not None:
-            found.append(best)
-            operands = [
-                one for one in operands if value_of(lowering.plan, one[0]).slot != best.ending
-            ]
+            fits: cython.bint = root.dtype.itemsize == node.dtype.itemsize and begin % aligned == 0
+            if fits and not any([one.ending == other for one in found]):
+                choices.append(
+                    _affinity_at(graph, step, slot, other, begin, nbytes, regions[other])
+                )
+        choices = [one for one in choices if one is not None]
+        found += ([one for one in choices if _ends(graph, step, one)] + choices)[:1]
     return found
 
 
@@ -162,7 +155,7 @@ def _in_place(
 def _affinity_at(graph, step, made, ending, begin, nbytes, read: list) -> object:
     """The affinity of a result with bytes of an operand from `begin` on; None where that can never be free."""
     size: cython.longlong = graph.sizes[ending]
-    if begin % UNIT_BYTES or begin + graph.sizes[made] > size:
+    if begin + graph.sizes[made] > size:
         return None
     if begin == 0 and graph.sizes[made] == size:
         is_free: cython.bint = graph.last[ending] == step or graph.droppable[ending]
@@ -209,6 +202,7 @@ def _parts(lowering: Lowering, graph, kernel: Kernel, made: set, alone: set) -> 
     axis: cython.Py_ssize_t = node.params[0]
     if any([size != 1 for size in node.shape[:axis]]):
         return []
+    aligned: cython.longlong = lowering.program.device.capabilities.alignment
     found: list = []
     number: cython.Py_ssize_t
     begin: cython.longlong = 0
@@ -218,7 +212,7 @@ def _parts(lowering: Lowering, graph, kernel: Kernel, made: set, alone: set) -> 
         memref = operand(lowering.program, node, number)
         other = memref.value.slot
         size: cython.longlong = graph.sizes[other]
-        fits: cython.bint = begin % UNIT_BYTES == 0 and begin + size <= graph.sizes[slot]
+        fits: cython.bint = begin % aligned == 0 and begin + size <= graph.sizes[slot]
         if fits and other in alone and _is_whole(memref, part):
             found.append(Affinity(slot, other, -begin, size, None, is_copy=True))
             alone = alone - {other}
@@ -240,18 +234,16 @@ def _is_whole(memref: MemRef, part: Node) -> cython.bint:
 class Coalescing:
     """The units of a schedule: `units` are lists of (instance, bytes from the unit's begin), of the instances that are
     joined. `held` counts the affinities that hold by action. An affinity does not where it would bring values to one
-    place that are needed at the same time. Without a schedule, nothing is joined."""
+    place that are needed at the same time."""
 
-    def __init__(self, schedule: BudgetSchedule | None):
+    def __init__(self, joined: list, sizes: list):
         self.held: dict = {}
         self._places: dict = {}  # instance -> (unit, bytes from its begin)
         self._given: dict = {}  # instance -> (its bytes from, to, action, who has them, how far behind)
         self.units: list = []
-        if schedule is None:
-            return
-        self._sizes = schedule.graph.sizes
+        self._sizes = sizes
         together: list = []
-        for one in schedule.joined:
+        for one in joined:
             if together and one[1] is not together[0][1]:
                 self._join(together)
                 together = []
@@ -267,7 +259,7 @@ class Coalescing:
         affinity: Affinity
         for affinity, made, ending in together:
             begin = max(affinity.shift, 0)
-            action = NEVER if affinity.is_copy else made.first
+            action = ending.last if affinity.is_copy else made.first
             give = (begin, begin + affinity.nbytes, action, made, affinity.shift)
             self._given.setdefault(ending, []).append(give)
         for affinity, made, ending in together:

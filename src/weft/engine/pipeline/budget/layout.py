@@ -45,7 +45,7 @@ class ArenaLayout:
         self.slots: list = []  # of the schedule's instances
         self.spilled = 0
         self.elided = 0
-        self.coalescing = Coalescing(schedule if coalesced else None)
+        self.coalescing = Coalescing(schedule.joined if coalesced else [], graph.sizes)
         self._ran: set = set()
         self._spans: dict = {}  # slot -> first action, last action, bytes
         self._file: dict = {}  # slot -> offset
@@ -153,11 +153,8 @@ def laid_out(graph, schedule: BudgetSchedule, bound: int | None = None) -> Arena
     layout = ArenaLayout(graph, schedule, bound)
     if layout.arena <= max(schedule.peak, bound or 0):
         return layout
-    return min(layout, ArenaLayout(graph, schedule, bound, coalesced=False), key=_arena_bytes)
-
-
-def _arena_bytes(layout: ArenaLayout) -> int:
-    return layout.arena
+    apart = ArenaLayout(graph, schedule, bound, coalesced=False)
+    return apart if apart.arena < layout.arena else layout
 
 
 @cython.cfunc
