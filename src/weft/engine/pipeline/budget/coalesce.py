@@ -35,12 +35,12 @@ MOST_TOGETHER = 256  # instances in one place: a longer chain is cut
 # -- what may be joined ---------------------------------------------------------------------------------------------
 
 
-def affinities_of(lowering: Lowering, graph) -> list:
-    """The affinities of each step of a graph."""
+def affinities_of(lowering: Lowering, graph, by_step: list) -> list:
+    """The affinities of each step of a graph, from its kernels by step."""
     affinities: list = [[] for _ in graph.positions]
-    regions: dict = regions_of(lowering, graph)
+    regions: dict = regions_of(lowering.program, by_step)
     kernel: Kernel
-    for step, kernels in enumerate(_kernels_by_step(lowering, graph)):
+    for step, kernels in enumerate(by_step):
         made: set = set(graph.moving_writes[step]) - graph.rewritten
         alone: set = {
             slot
@@ -59,38 +59,27 @@ def affinities_of(lowering: Lowering, graph) -> list:
     return affinities
 
 
-def regions_of(lowering: Lowering, graph) -> dict:
+def regions_of(program: Program, by_step: list) -> dict:
     """By slot the reads of its value: (step, kernel, the first byte, the end)."""
     regions: dict = {}
     kernel: Kernel
-    for step, kernels in enumerate(_kernels_by_step(lowering, graph)):
+    for step, kernels in enumerate(by_step):
         for kernel in kernels:
-            _note_regions(lowering.program, step, kernel, regions)
+            _note_regions(program, step, kernel, regions)
     return regions
 
 
-def elided_of(lowering: Lowering, graph, affinities: list) -> dict:
+def elided_of(by_step: list, affinities: list) -> dict:
     """By step the affinities with all of which nothing is left to do: their number, of a concatenation alone in it."""
     found: dict = {}
     kernel: Kernel
-    for step, kernels in enumerate(_kernels_by_step(lowering, graph)):
+    for step, kernels in enumerate(by_step):
         kernel = kernels[0]
         node: Node = kernel.nodes[0]
         is_alone: cython.bint = len(kernels) == 1 and kernel.kind == REGION
         if is_alone and node.op.form == CONCAT and len(affinities[step]) == len(node.inputs):
             found[step] = len(node.inputs)
     return found
-
-
-@cython.cfunc
-def _kernels_by_step(lowering: Lowering, graph) -> list:
-    steps: dict = {position: step for step, position in enumerate(graph.positions)}
-    kernels: list = [[] for _ in graph.positions]
-    kernel: Kernel
-    for kernel in lowering.program.kernels:
-        if kernel.position in steps:
-            kernels[steps[kernel.position]].append(kernel)
-    return kernels
 
 
 @cython.cfunc

@@ -43,7 +43,8 @@ class StepGraph:
             self.sizes[slot] = self.lent[slot]
         self.launches = _by_step(lowering)
         self.positions = [launches[0].kernel for launches in self.launches]
-        self.writes = _stores(lowering, self.positions)
+        by_step: list = kernels_by_step(lowering, self.positions)  # not kept: they hold nodes
+        self.writes = [_stores(plan, kernels) for kernels in by_step]
         reads: list = [set() for _ in self.positions]
         tables: dict = {}  # slots that are filled before the program runs
         self.reads, self.tables = reads, tables
@@ -61,8 +62,8 @@ class StepGraph:
         self.moving_writes = [
             [slot for slot in sorted(made) if moves[slot]] for made in self.writes
         ]
-        self.affinities = affinities_of(lowering, self)
-        self.elided = elided_of(lowering, self, self.affinities)
+        self.affinities = affinities_of(lowering, self, by_step)
+        self.elided = elided_of(by_step, self.affinities)
         self.neighbours = neighbours_of(self)
         self.least = least_of(self)
 
@@ -190,22 +191,22 @@ def _by_step(lowering: Lowering) -> list:
     return steps
 
 
-@cython.cfunc
-def _stores(lowering: Lowering, positions: list) -> list:
-    """The slots that kernels of each position store to."""
-    plan: Plan = lowering.plan
-    numbers: dict = {position: number for number, position in enumerate(positions)}
-    stores: list = [set() for _ in positions]
+def kernels_by_step(lowering: Lowering, positions: list) -> list:
+    """The kernels of each position."""
+    steps: dict = {position: step for step, position in enumerate(positions)}
+    kernels: list = [[] for _ in positions]
     kernel: Kernel
     for kernel in lowering.program.kernels:
-        step = numbers.get(kernel.position)
-        if step is None:
-            continue
-        for node in kernel.stores:
-            slot = value_of(plan, node).slot
-            if slot >= 0:
-                stores[step].add(slot)
-    return stores
+        if kernel.position in steps:
+            kernels[steps[kernel.position]].append(kernel)
+    return kernels
+
+
+@cython.cfunc
+def _stores(plan: Plan, kernels: list) -> set:
+    """The slots that kernels store to."""
+    slots: set = {value_of(plan, node).slot for kernel in kernels for node in kernel.stores}
+    return {slot for slot in slots if slot >= 0}
 
 
 def _cost(graph, step):

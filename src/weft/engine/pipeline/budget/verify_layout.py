@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.engine.pipeline.budget.coalesce import regions_of
 from weft.engine.pipeline.budget.schedule import RUN
+from weft.engine.pipeline.budget.step_graph import kernels_by_step
 from weft.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def verify(lowering: Lowering) -> None:
     if not layout.schedule.valid:
         raise VerificationError("constrain", expected="steps that may run again", got="others")
     ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for slot, reads in regions_of(lowering, layout.graph).items():
+    by_step = kernels_by_step(lowering, layout.graph.positions)
+    for slot, reads in regions_of(lowering.program, by_step).items():
         for step, _, begin, end in reads:
             ranges.setdefault((step, slot), []).append((begin, end))
     used: list[list[Instance]] = [[] for _ in layout.schedule.actions]
