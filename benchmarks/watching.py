@@ -5,6 +5,7 @@ The two modes of one library take turns, so that the ratio stands also on a busy
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -87,20 +88,35 @@ def profiler(context: Context) -> None:
 
 
 def profiled(context: Context, title: str, make: Callable[[Any], Job]) -> None:
-    """The processor time of a step of Weft while a profile records, and its ratio to one while none does: medians.
-    What is recorded is read when the clock stands."""
+    """The processor time of a step of Weft while a profile records, and its ratio to that of one while none does, by
+    processor time and by the clock: medians over turns, whose two sides change places. What is recorded is read when
+    the clock stands."""
     job = make(weft)
     seconds = settle(job)
     runs, turns = plan(context, {"off": seconds, "on": seconds})
-    times: dict[bool, list[float]] = {False: [], True: []}
+    used: dict[bool, list[float]] = {False: [], True: []}
+    passed: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(8 * turns):
         time.sleep(PAUSE)
         for watched in (turn % 2 == 0, turn % 2 == 1):
             with weft.profiler.profile() if watched else nullcontext():
-                times[watched].append(_thread_seconds(job, runs))
+                start, begin = time.process_time(), time.perf_counter()
+                for _ in range(runs):
+                    job.run()
+                used[watched].append((time.process_time() - start) / runs)
+                passed[watched].append((time.perf_counter() - begin) / runs)
+    note = f"{_pairs(used)}; by the clock {_pairs(passed)}"
+    context.report(Line(title, {"weft": statistics.median(used[True]) / job.per}, "s", note))
+
+
+def _pairs(times: dict[bool, list[float]]) -> str:
+    """The ratio of the medians of both sides, the median of the turns' ratios, and how sure that one is."""
     ratio = statistics.median(times[True]) / statistics.median(times[False])
-    note = f"{ratio:.3f}x of off"
-    context.report(Line(title, {"weft": statistics.median(times[True]) / job.per}, "s", note))
+    ratios = [on / off for on, off in zip(times[True], times[False], strict=True)]
+    middle = statistics.median(ratios)
+    spread = statistics.median(abs(one - middle) for one in ratios)
+    error = 1.4826 * spread * 1.2533 / math.sqrt(len(ratios))  # of a median, by its deviation
+    return f"{ratio:.3f}x of off, in turns {middle:.3f}x +- {error:.3f}"
 
 
 def _thread_seconds(job: Job, runs: int) -> float:

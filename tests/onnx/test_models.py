@@ -215,12 +215,38 @@ def test_lengths_that_are_multiples_and_quotients(mode: str, factor: float) -> N
 
 def test_a_program_that_goes_another_way_for_some_sizes_is_told() -> None:
     def model(x: Any) -> Any:
-        return nn.functional.adaptive_avg_pool1d(x, 2)
+        return x.sum(2) if x.shape[2] % 8 == 0 else x[:, :, 0]
 
     with pytest.warns(RuntimeWarning, match=r"other operations for some sizes.* n \[8, 16"):
         program = weft.onnx.export(model, (weft.randn(1, 2, 8),), dynamic_shapes=({2: "n"},))
-    x = weft.randn(1, 2, 12)
+    x = weft.randn(1, 2, 24)
     weft.testing.assert_close(program(x)[0], model(x))
+
+
+def test_values_that_are_read_on_the_way_may_depend_on_sizes() -> None:
+    """Places that the program prints, or checks, are still computed from the size; what it has drawn stays."""
+
+    def model(x: Any) -> Any:
+        assert (
+            weft.compiler.is_exporting()
+            == weft.compiler.is_compiling()
+            == weft.onnx.is_in_onnx_export()
+        )
+        places = weft.arange(x.shape[0]) + 1
+        assert int(places[0]) == 1
+        total = int(places.sum()) - int(places.sum())
+        return x * places + total
+
+    program = weft.onnx.export(model, (weft.randn(3),), dynamic_shapes=({0: "n"},))
+    x = weft.randn(7)
+    assert program(x)[0].equal(model(x))
+
+    def noisy(x: Any) -> Any:
+        noise = weft.rand(2)
+        assert float(noise.sum()) >= 0
+        return x[:2] + 0 * noise
+
+    weft.onnx.export(noisy, (weft.randn(3),), verify=True)
 
 
 def test_dimensions_by_dim() -> None:

@@ -235,6 +235,7 @@ class _Call:
         self.model, self.args, self.kwargs = model, list(args), kwargs
         self.leaves, self.tree = tree_flatten([self.args, self.kwargs])
         self.places = [n for n, leaf in enumerate(self.leaves) if isinstance(leaf, weft.Tensor)]
+        self.varies = False  # whether it is recorded for other sizes too
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -279,7 +280,8 @@ class _Call:
         self, dynamic: dimensions.Dynamic, write: Callable[[list[RecordedCall]], ModelProto]
     ) -> ModelProto:
         """The model of the call, or of calls of other sizes. Errors: OnnxExporterError; what the call raises."""
-        if not dynamic.dimensions:
+        self.varies = bool(dynamic.dimensions)
+        if not self.varies:
             return write([self.trace(self.inputs)])
         first: Exception | None = None
         for calls in dynamic.calls():
@@ -304,7 +306,9 @@ class _Call:
         names = _names(self.model)
         _package._exports_under_way += 1
         try:
-            return record_call(self.model, args, kwargs, names, is_one, _modules(self.model))
+            return record_call(
+                self.model, args, kwargs, names, is_one, _modules(self.model), self.varies
+            )
         finally:
             _package._exports_under_way -= 1
 

@@ -51,6 +51,7 @@ class OnnxGraph:
         self.label = ""  # the user's line, for the nodes that are made next
         self._constants: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
+        self._made: dict[tuple[object, ...], list[str]] = {}
 
     def fresh(self, stem: str) -> str:
         """A name that nothing has."""
@@ -72,16 +73,20 @@ class OnnxGraph:
         kind: str,
         operands: Sequence[str],
         count: int,
-        **attributes: int | float | str | Sequence[int],
+        **attributes: int | float | str | Sequence[int] | Sequence[str],
     ) -> list[str]:
-        """Add a node with several outputs."""
+        """Add a node with several outputs; of equal nodes there is one."""
         from onnx import helper
 
+        key = (kind, count, *operands, repr(sorted(attributes.items())))
+        if key in self._made:
+            return self._made[key]
         results = [self.fresh(kind.lower()) for _ in range(count)]
         node = helper.make_node(kind, list(operands), results, name=results[0])
         node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
         node.doc_string = self.label
         self.nodes.append(node)
+        self._made[key] = results
         return results
 
     # -- constants -----------------------------------------------------------------------------------------------
@@ -133,21 +138,28 @@ class OnnxGraph:
             self.dimensions.append(dimension)
             self.know(NamedSize(size, name, dimension, lambda sizes: sizes[dimension]))
 
-    def know_windows(self, size: Size, source: Size, room: int, step: int) -> None:
-        """A size is the number of windows in another one: (source + room) // step + 1."""
+    def know_windows(
+        self, size: Size, source: Size, room: int, step: int, edge: int | None = None
+    ) -> None:
+        """A size is the number of windows in another one: (source + room) // step + 1; with `edge` rounded up, of such
+        as begin at most there behind it."""
         if not isinstance(size, Varied) or not isinstance(source, Varied):
             return
         name = self.size(source)
         before = next(known for known in self.known if known.size == source)
-        wide = self.call("Add", name, self.integers([room]))
-        turns = self.call("Div", wide, self.integers([step]))
-        text = f"({before.text} {'+' if room > 0 else '-'} {abs(room)})//{step} + 1"
+        rooms = [room] if edge is None else [room + step - 1, edge]
+        words = [f"({before.text} {'+' if add > 0 else '-'} {abs(add)})//{step}" for add in rooms]
+        quotients = [
+            self.call("Div", self.call("Add", name, self.integers([add])), self.integers([step]))
+            for add in rooms
+        ]
+        least = quotients[0] if edge is None else self.call("Min", *quotients)
         self.know(
             NamedSize(
                 size,
-                self.call("Add", turns, self.integers([1])),
-                text,
-                lambda sizes: (before.value(sizes) + room) // step + 1,
+                self.call("Add", least, self.integers([1])),
+                f"{words[0]} + 1" if edge is None else f"min({', '.join(words)}) + 1",
+                lambda sizes: min((before.value(sizes) + add) // step for add in rooms) + 1,
             )
         )
 

@@ -23,11 +23,13 @@ from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand
 from weft.engine.frontend.resolve import edge_for, value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.mode import Contexts
-from weft.engine.ir.node import PENDING_STATE, Node
+from weft.engine.ir.node import DONE_STATE, PENDING_STATE, Node
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP
 from weft.engine.ir.tape import intact, tape
 from weft.engine.pipeline import driver
 from weft.onnx.errors import OnnxExporterError
+from weft.ops.any_size import AnySize
+from weft.ops.random_numbers import is_drawn
 from weft.utils._pytree import tree_leaves, tree_map_only
 
 if TYPE_CHECKING:
@@ -57,8 +59,10 @@ def record_call(
     names: Mapping[Node, str],
     taken: Taken,
     modules: Sequence[Module],
+    varies: bool = False,
 ) -> RecordedCall:
-    """Record `function(*args, **kwargs)`. `names` are those of values from outside, `modules` those that it calls.
+    """Record `function(*args, **kwargs)`. `names` are those of values from outside, `modules` those that it calls;
+    `varies`: the record is to hold for other sizes too.
 
     Errors: OnnxExporterError where a value is read that depends on a tensor among the arguments, and for results that
     are no tensors; what the function raises.
@@ -75,18 +79,36 @@ def record_call(
 
     with intact(), _lazily(), weft.enable_grad():
         driver.flush()
+        recording = CapturedRun()
         placed: Any = tree_map_only(Tensor, marked, [list(args), dict(kwargs)])
         nodes = [value_of(tensor) for tensor in inputs]
+        given = set(nodes)
         try:
-            with _unchanged(modules), _reads_refused(set(nodes)), warnings.catch_warnings():
+            asked = AnySize(varies, lambda name: taken(name, None), lambda n: _reaches(n, given))
+            with (
+                _listening(recording),
+                _unchanged(modules),
+                _for_any_size(asked),
+                warnings.catch_warnings(),
+            ):
                 warnings.filterwarnings(
                     "ignore", "Converting a tensor with requires_grad", UserWarning
                 )
                 results = _tensors(function(*placed[0], **placed[1]))
-                return _trace(nodes, results, names, taken)
+                return _trace(recording, nodes, results, names, taken)
         finally:
             for node in nodes:
                 driver.refuse(node, _only_recorded(node))
+
+
+@contextmanager
+def _listening(recording: CapturedRun) -> Iterator[None]:
+    """Keep how values came about that are read on the way: they may depend on sizes."""
+    driver.run_observers.append(recording)
+    try:
+        yield
+    finally:
+        driver.run_observers.remove(recording)
 
 
 def _only_recorded(node: Node) -> OnnxExporterError:
@@ -127,11 +149,12 @@ def _lazily() -> Iterator[None]:
 
 
 @contextmanager
-def _reads_refused(inputs: set[Node]) -> Iterator[None]:
-    """Refuse reads of what depends on inputs; other values are computed by themselves."""
+def _for_any_size(asked: AnySize) -> Iterator[None]:
+    """Refuse reads of what depends on inputs; other values are computed by themselves. What has one operator is
+    recorded as one."""
 
     def refusal(node: Node) -> OnnxExporterError | None:
-        if _reaches(node, inputs):
+        if asked.follows(node):
             return OnnxExporterError(
                 "onnx.export: a value that depends on an input was read while the call was recorded",
                 expected="a program whose steps are the same for all values of its inputs",
@@ -143,7 +166,7 @@ def _reads_refused(inputs: set[Node]) -> Iterator[None]:
 
     mode = tape().mode
     around = mode.contexts
-    mode.contexts = Contexts(around, refuse_reads=refusal, any_size=True)
+    mode.contexts = Contexts(around, refuse_reads=refusal, any_size=asked)
     try:
         yield
     finally:
@@ -179,9 +202,12 @@ def _tensors(found: object) -> list[Tensor]:
 
 
 def _trace(
-    inputs: list[Node], results: list[Tensor], names: Mapping[Node, str], taken: Taken
+    recording: CapturedRun,
+    inputs: list[Node],
+    results: list[Tensor],
+    names: Mapping[Node, str],
+    taken: Taken,
 ) -> RecordedCall:
-    recording = CapturedRun()
     nodes = [value_of(result) for result in results]
     composites = _composites(results, taken)
     recording.take([*nodes, *inputs, *tape().pending()])
@@ -240,7 +266,11 @@ class _Graph(Writer):
         return int(node.result.seq if node in self.standing else node.seq)
 
     def is_operation(self, node: Node) -> bool:
-        return node not in self.places and super().is_operation(node)
+        if node in self.places:
+            return False
+        if node.state == DONE_STATE and is_drawn(node.op):
+            return False
+        return super().is_operation(node) or (node in self.inputs and node.op.kind == COMPOSITE)
 
     def add_value(self, node: Node) -> int:
         if node not in self.places:

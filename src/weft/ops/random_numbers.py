@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
     from weft.engine.devices.cpu.llvm.simd_value import SimdValue
     from weft.engine.ir.dtype import DType
+    from weft.engine.ir.primitive import Primitive
     from weft.ops.registry import Rule
 
 
@@ -30,6 +31,11 @@ MANTISSA = {
     "float32": 24,
     "float64": 53,
 }  # random bits of a uniform number
+
+
+def is_drawn(op: Primitive) -> bool:
+    """True if a row's values are random numbers."""
+    return op.why == _WHY.why
 
 
 # -- what they mean, for tests -----------------------------------------------------------------------------------------

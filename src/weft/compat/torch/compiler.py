@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import weft
+from weft.onnx import is_in_onnx_export
 
 
 def disable(
@@ -31,14 +32,14 @@ def disable(
 
 
 def is_compiling() -> bool:
-    """True if a function is being traced: never.
+    """True while a call is recorded to be exported (`weft.onnx.export`): what it does must not depend on values.
 
     Example:
         >>> import weft
         >>> weft.compiler.is_compiling()
         False
     """
-    return False
+    return is_in_onnx_export()
 
 
 def is_dynamo_compiling() -> bool:
@@ -83,8 +84,8 @@ def substitute_in_graph(original_fn: object, **options: object) -> Callable[...,
 
 
 def is_exporting() -> bool:
-    """True if a model is being exported: never."""
-    return False
+    """True while a call is recorded to be exported (`weft.onnx.export`)."""
+    return is_in_onnx_export()
 
 
 def list_backends(exclude_tags: object = ()) -> list[str]:

@@ -23,7 +23,7 @@ class Contexts:
 
     Args:
         anomaly: True in anomaly mode.
-        any_size: True if what is recorded must not depend on sizes, since it is to hold for others too.
+        any_size: Who records what must not depend on sizes, since it is to hold for others too (`weft.ops.any_size`).
         checkpoint_policy: The policy of selective checkpointing; it is asked about each record.
         hooks_disabled: The reason why no hooks on saved tensors may be entered.
         mapping: The `vmap` whose function is being traced.

@@ -30,7 +30,7 @@ from weft.nn.functional.im2col import check_not_empty
 from weft.nn.functional.index_runs import Places, places_of, taken
 from weft.nn.functional.pooling.adaptive import adaptive_avg_pool
 from weft.nn.functional.recorded_taps import nearest_places, taps
-from weft.ops.contractions.convolution import is_for_any_size
+from weft.ops.any_size import is_for_any_size
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, resample, reshape, resized, slice_axis, take
 from weft.ops.primitives import pad as pad_value

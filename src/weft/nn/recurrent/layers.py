@@ -38,6 +38,7 @@ from weft.nn.recurrent.packed_steps import Step
 from weft.nn.recurrent.packed_steps import backwards as walk_back
 from weft.nn.recurrent.packed_steps import forwards as walk
 from weft.nn.utils.rnn import PackedSequence, Steps
+from weft.ops.any_size import as_one, is_for_any_size
 from weft.ops.primitives import take
 
 if TYPE_CHECKING:
@@ -279,6 +280,9 @@ class RNNBase(Module):
 
     def _run(self, x: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
         """One layer in one direction: (t, n, in) -> (t, n, width) and the final state."""
+        whole = self._run_as_one(x, state, suffix, backwards)
+        if whole is not None:
+            return whole
         of_input, step = self._projected(x, suffix)
         times = range(x.shape[0])
         outputs = []
@@ -286,6 +290,23 @@ class RNNBase(Module):
             state = step(of_input[time], state)
             outputs.append(state[0])
         return weft.stack(outputs[::-1] if backwards else outputs), state
+
+    def _run_as_one(
+        self, x: Tensor, state: State, suffix: str, backwards: bool
+    ) -> tuple[Tensor, State] | None:
+        """`_run` as one operation, where an export has one for such a layer; None elsewhere."""
+        if not is_for_any_size() or self.proj_size:
+            return None
+        names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if self.bias else [])]
+        operands = (x, *state, *[getattr(self, f"{name}_{suffix}") for name in names])
+        if {operand.dtype for operand in operands} != {weft.float32}:
+            return None
+        shapes = (x.shape[:2] + state[0].shape[-1:], *[part.shape for part in state])
+        found = [
+            as_one("recurrent_layer", operands, (self.mode, backwards, result), shape, x.dtype)
+            for result, shape in enumerate(map(tuple, shapes))
+        ]
+        return None if found[0] is None else (found[0], tuple(found[1:]))
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

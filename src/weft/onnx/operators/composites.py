@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 
-from weft.onnx.graph import OnnxGraph
+from weft.onnx.graph import OnnxGraph, UnknownSize
 from weft.onnx.operators.elementwise import extremum, gated
+from weft.onnx.operators.structure import count
 from weft.onnx.operators.table import RecordedOperation, rule
+from weft.onnx.sizes import Varied
 
 # -- macros --------------------------------------------------------------------------------------------------------
 
@@ -55,6 +57,79 @@ def _cross_entropy(graph: OnnxGraph, op: RecordedOperation) -> str:
     places = graph.call("Unsqueeze", op.inputs[1], graph.integers([op.params[0]]))
     found = graph.call("GatherElements", logs, places, axis=axis)
     return graph.call("Neg", graph.call("Squeeze", found, graph.integers([axis])))
+
+
+# -- recorded as one (`weft.ops.any_size`) ---------------------------------------------------------------------------
+
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}  # ONNX has them in another order
+
+
+@rule("recurrent_layer")
+def _recurrent_layer(graph: OnnxGraph, op: RecordedOperation) -> str:
+    """One layer in one direction: its outputs, or one of its final states."""
+    mode, backwards, result = op.params
+    kind = mode.partition("_")[0]
+    states = 2 if kind == "LSTM" else 1
+
+    x, *rest = op.inputs
+    first = graph.integers([0])
+    start = [graph.call("Unsqueeze", state, first) for state in rest[:states]]
+    weights = [_in_order(graph, weight, op, _GATES.get(kind)) for weight in rest[states:]]
+    biases = weights[2:] and [graph.call("Concat", *weights[2:], axis=0)]
+    parts = [graph.call("Unsqueeze", part, first) for part in (*weights[:2], *biases)]
+    facts: dict[str, int | str | list[str]] = {"hidden_size": _width(op)}
+    facts["direction"] = "reverse" if backwards else "forward"
+    if kind == "GRU":
+        facts["linear_before_reset"] = 1
+    elif kind == "RNN":
+        facts["activations"] = ["Relu" if mode == "RNN_RELU" else "Tanh"]
+    operands = [x, *parts, *[""] * (3 - len(parts)), "", *start]
+    outputs = graph.call_several(kind, operands, 1 + states, **facts)
+    return graph.call("Squeeze", outputs[result], first if result else graph.integers([1]))
+
+
+def _width(op: RecordedOperation) -> int:
+    width = op.shape[-1]
+    assert isinstance(width, int)
+    return width
+
+
+def _in_order(
+    graph: OnnxGraph, weight: str, op: RecordedOperation, order: tuple[int, ...] | None
+) -> str:
+    """The rows of a weight or bias by gates, in ONNX's order."""
+    if order is None:
+        return weight
+    width = _width(op)
+    rows = [gate * width + row for gate in order for row in range(width)]
+    return graph.call("Gather", weight, graph.integers(rows), axis=0)
+
+
+@rule("max_pool", "max_pool_places")
+def _max_pool(graph: OnnxGraph, op: RecordedOperation) -> str:
+    """The maxima over windows, or their places in each plane: ONNX counts them in the whole tensor."""
+    kernel, stride, padding, dilation, ceil_mode = op.params
+    if any(isinstance(size, Varied) for size in (*kernel, *stride, *padding, *dilation)):
+        raise UnknownSize("a window that is another one by call")
+    values, places = graph.call_several(
+        "MaxPool",
+        op.inputs,
+        2,
+        kernel_shape=kernel,
+        strides=stride,
+        pads=[*padding, *padding],
+        dilations=dilation,
+        ceil_mode=int(ceil_mode),
+    )
+    for axis in range(len(kernel)):
+        room = 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1
+        edge = padding[axis] - 1 if ceil_mode else None
+        sizes = op.shape[2 + axis], op.shapes[0][2 + axis]
+        graph.know_windows(*sizes, room, stride[axis], edge)
+    if op.name == "max_pool":
+        return values
+    plane = graph.scalar_size(count(op.shapes[0][2:]))
+    return graph.call("Mod", places, plane)
 
 
 # -- functions with a derivative of their own ------------------------------------------------------------------------

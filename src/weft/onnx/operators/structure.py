@@ -92,6 +92,10 @@ def _strided(graph: OnnxGraph, op: RecordedOperation) -> str:
     offset, strides = op.params
     if offset == 0 and _is_whole(op, strides):
         return graph.reshape(op.inputs[0], op.shape)
+    if list(strides) == _row_major(op.shape):
+        flat = graph.call("Reshape", op.inputs[0], graph.integers([-1]))
+        run = graph.slice(flat, 0, offset, _plus(offset, count(op.shape)))
+        return graph.reshape(run, op.shape)
     return _region(graph, op.inputs[0], op.shape, offset, strides)
 
 
@@ -100,7 +104,7 @@ def _is_whole(op: RecordedOperation, strides: Sequence[Size]) -> bool:
     wanted = _row_major(op.shape)
     pairs = zip(op.shape, strides, wanted, strict=True)
     same = all(size == 1 or stride == step for size, stride, step in pairs)
-    return same and _count(op.shape) == _count(op.shapes[0])
+    return same and count(op.shape) == count(op.shapes[0])
 
 
 def _region(
@@ -152,7 +156,7 @@ def _row_major(shape: Sequence[Size]) -> list[Size]:
     return strides[::-1]
 
 
-def _count(shape: Sequence[Size]) -> Size:
+def count(shape: Sequence[Size]) -> Size:
     total: Size = 1
     for size in shape:
         total = _times(total, size)
@@ -178,7 +182,7 @@ def _stack(graph: OnnxGraph, op: RecordedOperation) -> str:
 def _iota(graph: OnnxGraph, op: RecordedOperation) -> str:
     """Positions in the dimensions behind the first `skip`."""
     shape, skip = op.params
-    numbers = graph.range(_count(shape[skip:]))
+    numbers = graph.range(count(shape[skip:]))
     if len(shape) - skip != 1:
         numbers = graph.reshape(numbers, shape[skip:])
     return graph.call("Expand", numbers, graph.sizes(shape)) if skip else numbers

@@ -18,6 +18,7 @@ import numpy as np
 from weft.engine.frontend.recorder import record, record_gradient
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.ir.tape import tape
+from weft.ops.any_size import is_for_any_size
 from weft.ops.primitives import (
     concat,
     conj,
@@ -133,12 +134,6 @@ def _may_join(x: Tensor) -> bool:
     (`weft.engine.pipeline.batching.scheduler`)."""
     small = x._shape[0] == 1 and math.prod(x._shape) * x._dtype.itemsize <= ROW_BYTES
     return bool(small and not is_for_any_size())
-
-
-def is_for_any_size() -> bool:
-    """True if what is recorded is to hold for other sizes too (`weft.onnx.export`)."""
-    contexts = tape().mode.contexts
-    return contexts is not None and bool(contexts.any_size)
 
 
 def _by_outputs(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:

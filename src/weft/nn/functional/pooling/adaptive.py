@@ -21,11 +21,13 @@ from weft.functional.reductions.sums_and_extrema import first_extreme, need_real
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.nn.functional.pooling.arguments import check_adaptive
+from weft.nn.functional.pooling.recorded_parts import Parts, averaging, recorded_parts
 from weft.nn.functional.pooling.windowed import (
     batched,
     unbatched,
     windowed_max,
 )
+from weft.ops.any_size import sizes_vary
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape, take
 from weft.tensor.arguments import Shape, need_tensor
@@ -33,6 +35,8 @@ from weft.tensor.arguments import Shape, need_tensor
 
 def _averaging(size: int, count: int, dtype: DType) -> Any:
     """The (size, count) matrix whose column i averages the i-th of `count` nearly equal stretches."""
+    if sizes_vary():
+        return averaging(size, count, dtype)
     places = np.arange(count)
     start, stop = places * size // count, -(-(places + 1) * size // count)
     rows = np.arange(size)[:, None]
@@ -49,7 +53,7 @@ def adaptive_avg_pool(
     wanted = check_adaptive(name, input, output_size, spatial)
     lead = len(input._shape) - spatial
     sizes, given = input._shape[lead:], input
-    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+    if _are_even(sizes, wanted):
         shape = list(input._shape[:lead])
         for have, want in zip(sizes, wanted, strict=True):
             shape += [want, have // want]
@@ -64,6 +68,13 @@ def adaptive_avg_pool(
         back = [order.index(a) for a in range(len(order))]
         input = permute(moved, tuple(back))
     return input if spatial == 3 else like_channels(input, given)
+
+
+def _are_even(sizes: Shape, wanted: Shape) -> bool:
+    """True if all parts of a dimension have one size, also where sizes vary."""
+    if sizes_vary():
+        return set(wanted) == {1}
+    return not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]
 
 
 @composed_of_primitives
@@ -84,17 +95,15 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     return adaptive_avg_pool(input, output_size, 3)
 
 
-class _Parts:
-    """The windows of one adaptive dimension: the i-th of `count` nearly equal, perhaps overlapping stretches, each
-    filled up to the longest by its last place, which a first maximum never prefers."""
-
-    def __init__(self, size: int, count: int) -> None:
-        places = np.arange(count)
-        self.start = places * size // max(count, 1)
-        self.last = -(-(places + 1) * size // max(count, 1)) - 1
-        self.width = int((self.last - self.start).max(initial=0)) + 1
-        steps = self.start[:, None] + np.arange(self.width)
-        self.index = np.minimum(steps, self.last[:, None])  # (count, width)
+def _parts(size: int, count: int) -> Parts:
+    """The windows of one adaptive dimension."""
+    places = np.arange(count)
+    start = places * size // max(count, 1)
+    last = -(-(places + 1) * size // max(count, 1)) - 1
+    width = int((last - start).max(initial=0)) + 1
+    found = np.minimum(start[:, None] + np.arange(width), last[:, None])
+    ends = host.from_numpy(start), host.from_numpy(last)
+    return Parts(*ends, host.from_numpy(found), width)
 
 
 def _adaptive_max_pool(
@@ -108,13 +117,14 @@ def _adaptive_max_pool(
     wanted = check_adaptive(name, input, output_size, spatial)
     need_real(name, input)
     sizes = input._shape[-spatial:]
-    if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
+    if _are_even(sizes, wanted):
         kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])
         return windowed_max(name, input, kernel, kernel, 0, 1, False, return_indices, spatial)
     x = batched(input, spatial)
-    parts = [_Parts(have, want) for have, want in zip(sizes, wanted, strict=True)]
+    made = recorded_parts if sizes_vary() else _parts
+    parts = [made(have, want) for have, want in zip(sizes, wanted, strict=True)]
     for number, part in enumerate(parts):
-        x = take(x, 2 + 2 * number, host.from_numpy(part.index))  # -> (N, C, places, width, ...)
+        x = take(x, 2 + 2 * number, part.places)  # -> (N, C, places, width, ...)
     axes = tuple(range(3, 3 + 2 * spatial, 2))
     values, place = first_extreme("max", x, axes, False)
     values = unbatched(values, input, spatial)
@@ -124,15 +134,15 @@ def _adaptive_max_pool(
     return values, unbatched(_adaptive_source(parts, place, sizes), input, spatial)
 
 
-def _adaptive_source(parts: list[_Parts], place: Tensor, sizes: Shape) -> Any:
+def _adaptive_source(parts: list[Parts], place: Tensor, sizes: Shape) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
     rest = math.prod(tuple([part.width for part in parts]))
     for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         rest //= part.width
         within = call("remainder", call("floor_divide", place, rest), part.width)
-        shape = (len(part.start),) + (1,) * (len(parts) - number - 1)
-        start, last = (host.from_numpy(v.reshape(shape)) for v in (part.start, part.last))
+        shape = (*part.start._shape, *(1,) * (len(parts) - number - 1))
+        start, last = (reshape(value, shape) for value in (part.start, part.last))
         where_in = call("minimum", within + start, last)
         linear = where_in if linear is None else linear * size + where_in
     return linear

@@ -29,7 +29,7 @@ from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.functional.support.variants import write_out
 from weft.nn.functional.pooling.windows import Windows, windows_of
-from weft.ops.contractions.convolution import is_for_any_size
+from weft.ops.any_size import as_one, is_for_any_size
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
 from weft.ops.registry import OPS
@@ -80,6 +80,10 @@ def windowed_max(
     plan = windows_of(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
     need_real(name, input)
     x = batched(input, spatial)
+    one = _as_one(plan, x, ceil_mode)
+    if one is not None:
+        values, places = (unbatched(part, input, spatial) for part in one)
+        return (values, places) if return_indices else values
     graded = input.requires_grad and tape().mode.grad and not is_for_any_size()
     alone = not return_indices and not graded
     if plan.tiles:
@@ -102,6 +106,19 @@ def windowed_max(
     values = gather(lines, 2, reshape(linear, (*linear._shape[:2], math.prod(plan.places))))
     values = unbatched(reshape(values, linear._shape), input, spatial)
     return (values, unbatched(linear, input, spatial)) if return_indices else values
+
+
+def _as_one(plan: Windows, x: Tensor, ceil_mode: bool) -> Any:
+    """The maxima and their places where an export has one operation for them; None elsewhere. A window that is the
+    whole input is not one of a size."""
+    if not is_for_any_size() or x._dtype.category != 2 or plan.kernel == plan.sizes:
+        return None
+    shape = (*x._shape[:2], *plan.places)
+    params = (plan.kernel, plan.stride, plan.padding, plan.dilation, bool(ceil_mode))
+    values = as_one("max_pool", (x,), params, shape, x._dtype)
+    if values is None:
+        return None
+    return values, as_one("max_pool_places", (x,), params, shape, dtypes.int64)
 
 
 def _largest_of_tiles(tiles: Tensor, axes: Shape) -> tuple[Any, Any]:

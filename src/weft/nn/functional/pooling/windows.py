@@ -15,7 +15,8 @@ from weft.nn.functional.pooling.arguments import (
     check_rank,
     numbers,
 )
-from weft.ops.contractions.convolution import is_for_any_size, windows
+from weft.ops.any_size import is_for_any_size
+from weft.ops.contractions.convolution import windows
 from weft.ops.primitives import pad, slice_axis
 from weft.tensor.arguments import Shape, is_empty, need_tensor
 
