@@ -160,6 +160,7 @@ config = Config()
 @contextmanager
 def explaining(*parts: str) -> Iterator[None]:
     """Print what the schedule decides within a block: parts of schedule, kernels, memory (these by default), passes.
+    Of more than 2,000 lines of a stage those in the middle are left out.
 
     Errors: ValueError for a name that is no part.
     """

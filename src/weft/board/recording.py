@@ -44,7 +44,7 @@ class Board:
         model: the module or modules whose parameters are followed; None: those that the program calls.
         every: watch each so-manyth step.
         share: the share of the time that looking may take; 1: look at every step, whatever it takes.
-        port: where the page is served; None: 8265, or the next port that is free.
+        port: where the page is served; None: 8275, or the next port that is free.
         serve: False: no page is served; `save` writes one.
         save: where a `with` block writes the run at its end, a page where it ends in `.html`; None: nowhere.
         quiet: do not print the address.

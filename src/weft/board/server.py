@@ -19,7 +19,7 @@ from weft.board.page import live_page
 from weft.board.run import PART_NAME, Run
 from weft.errors import ArgumentError
 
-FIRST_PORT, PORTS_TRIED = 8265, 64
+FIRST_PORT, PORTS_TRIED = 8275, 64
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",

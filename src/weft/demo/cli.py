@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     add_command(commands, "doctor", manual.DOCTOR)
     board = add_command(commands, "board", manual.BOARD)
     board.add_argument("file", type=Path, help="what board.save wrote: a run file or a page")
-    board.add_argument("--port", type=int, help="default 8265, or the next one that is free")
+    board.add_argument("--port", type=int, help="default 8275, or the next one that is free")
     board.add_argument("--no-browser", action="store_true", help="only print the address")
     replay.add_arguments(add_command(commands, "replay", manual.REPLAY))
     completion.add_arguments(add_command(commands, "completion", manual.COMPLETION))

@@ -244,6 +244,9 @@ def schedule(one: Compilation) -> None:
     listing.print_stages()
 
 
+MOST_LINES = 2000  # of what one stage prints of one flush
+
+
 class Listing:
     """The texts that passes print of one flush, for the parts that `config.explain` names."""
 
@@ -255,7 +258,7 @@ class Listing:
         """Keep the text of a pass that has run; print it where passes are shown one by one."""
         text = each.text(one)
         if "passes" in config.explain and text and text != self.last:
-            print(f"-- {each.name}", text, sep="\n", file=sys.stderr)
+            print(f"-- {each.name}", _shortened(text), sep="\n", file=sys.stderr)
         self.last = text
         self.stages[each.stage] = each.part, text
 
@@ -263,4 +266,14 @@ class Listing:
         """Print each stage as its last pass has left it."""
         for part, text in self.stages.values():
             if text and part in config.explain:
-                print(text, file=sys.stderr)
+                print(_shortened(text), file=sys.stderr)
+
+
+def _shortened(text: str) -> str:
+    """A text without what is in the middle of very many lines."""
+    lines = text.splitlines()
+    more = len(lines) - MOST_LINES
+    if more <= 0:
+        return text
+    half = MOST_LINES // 2
+    return "\n".join([*lines[:half], f"... {more:,} lines more", *lines[-half:]])

@@ -21,7 +21,7 @@ from weft.functional.reductions.sums_and_extrema import first_extreme, need_real
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.nn.functional.pooling.arguments import check_adaptive
-from weft.nn.functional.pooling.recorded_parts import Parts, averaging, recorded_parts
+from weft.nn.functional.pooling.recorded_parts import Stretches, averaging, recorded_parts
 from weft.nn.functional.pooling.windowed import (
     batched,
     unbatched,
@@ -95,7 +95,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     return adaptive_avg_pool(input, output_size, 3)
 
 
-def _parts(size: int, count: int) -> Parts:
+def _parts(size: int, count: int) -> Stretches:
     """The windows of one adaptive dimension."""
     places = np.arange(count)
     start = places * size // max(count, 1)
@@ -103,7 +103,7 @@ def _parts(size: int, count: int) -> Parts:
     width = int((last - start).max(initial=0)) + 1
     found = np.minimum(start[:, None] + np.arange(width), last[:, None])
     ends = host.from_numpy(start), host.from_numpy(last)
-    return Parts(*ends, host.from_numpy(found), width)
+    return Stretches(*ends, host.from_numpy(found), width)
 
 
 def _adaptive_max_pool(
@@ -134,7 +134,7 @@ def _adaptive_max_pool(
     return values, unbatched(_adaptive_source(parts, place, sizes), input, spatial)
 
 
-def _adaptive_source(parts: list[Parts], place: Tensor, sizes: Shape) -> Any:
+def _adaptive_source(parts: list[Stretches], place: Tensor, sizes: Shape) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
     rest = math.prod(tuple([part.width for part in parts]))

@@ -15,7 +15,7 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota, reshape
 
 
-class Parts(NamedTuple):
+class Stretches(NamedTuple):
     """The windows of one adaptive dimension: the i-th of `count` nearly equal, perhaps overlapping stretches. `start`
     and `last` are their ends; `places` (count, width) all of theirs, each stretch filled up to the longest by its last
     place, which a first maximum never prefers."""
@@ -26,13 +26,13 @@ class Parts(NamedTuple):
     width: int
 
 
-def recorded_parts(size: int, count: int) -> Parts:
+def recorded_parts(size: int, count: int) -> Stretches:
     """The windows of one adaptive dimension, at least as wide as the widest that any such size has, which is a quotient
     and 2: an export finds a quotient of sizes again up to 1."""
     start, last = _ends(size, count)
     width = size if count == 1 else size // count + 3
     steps = reshape(start, (count, 1)) + iota((width,))
-    return Parts(start, last, call("minimum", steps, reshape(last, (count, 1))), width)
+    return Stretches(start, last, call("minimum", steps, reshape(last, (count, 1))), width)
 
 
 def _ends(size: int, count: int) -> tuple[Any, Any]:
