@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class AnySize:
-    """Who records for any size. `varies`: there are other sizes; `takes` says which operations are one, `follows`
+    """A recording for any size. `varies`: there are other sizes; `takes` says which operations are one, `follows`
     whether a value depends on what the record is a function of."""
 
     varies: bool
