@@ -34,7 +34,7 @@ engine.dispatch
 engine.frontend
 engine.replay
 ops.registry
-ops.primitives ops.random_numbers ops.direct_vjps ops.limits
+ops.primitives ops.random_numbers ops.any_size ops.direct_vjps ops.limits
 ops.composite
 ops.contractions ops.structure ops.elementwise
 ops

@@ -7,7 +7,7 @@ derivative rules are written. Rows stand in rooms by what they do to elements:
 - `structure`: views, joins, sources, reductions, scans, indexing, places in an order;
 - `contractions`: matrix products, convolution, attention, resampling;
 - `composite`: operations with a derivative of their own, and macros: one node until they are collected;
-- `random_numbers`, and `direct_vjps`: derivative rules that are one row.
+- `random_numbers`; `direct_vjps`: derivative rules that are one row; `any_size`: records that are to hold for any size.
 
 No values are computed here: kernels, which run, are lowered from the rows. Start with `elementwise.arithmetic`.
 """
