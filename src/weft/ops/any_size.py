@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class AnySize:
+class AnySize(NamedTuple):
     """A recording for any size. `varies`: there are other sizes; `takes` says which operations are one, `follows`
     whether a value depends on what the record is a function of."""
 
