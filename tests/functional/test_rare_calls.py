@@ -115,6 +115,8 @@ NAMES = [
     "lib.arange(4.0).requires_grad_().map_(lib.ones(4), lambda a, b: a)",
     "lib.zeros(4, 4, dtype=lib.bool).scatter_(0, lib.zeros(1, 4).long(), lib.ones(1, 4) > 0, reduce='add')",
     "lib.ones(4, 4, dtype=lib.bool).scatter_(0, lib.zeros(1, 4).long(), lib.eye(4)[:1] > 0, reduce='multiply')",
+    "lib.ones(4, 4, dtype=lib.bool).scatter_(0, lib.zeros(1, 4).long(), False, reduce='multiply')",
+    "lib.ones(4, 4, dtype=lib.bool).scatter(0, lib.zeros(1, 4).long(), 2.5, reduce='multiply')",
 ]
 
 

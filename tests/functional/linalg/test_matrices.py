@@ -152,3 +152,32 @@ def test_norms_of_any_order_are_pytorchs_where_an_element_is_0(
         norm.backward()
         found.append([norm.item(), *x.grad.tolist()])
     np.testing.assert_allclose(*found)
+
+
+NUMBERS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+NORMS = {
+    "norm": lambda lib, x, dtype: lib.norm(x, dtype=dtype),
+    "vector_norm": lambda lib, x, dtype: lib.linalg.vector_norm(x, 3, dtype=dtype),
+    "matrix_norm": lambda lib, x, dtype: lib.linalg.matrix_norm(x, 1, dtype=dtype),
+    "spectral": lambda lib, x, dtype: lib.linalg.matrix_norm(x, 2, dtype=dtype),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("given", (*NUMBERS, "int64"))
+def test_norms_are_taken_in_types_that_hold_their_operands(name: str, given: str) -> None:
+    """The type of a norm, or the first line of the error, is PyTorch's."""
+    for wanted in (*NUMBERS, "int32"):
+        if name == "spectral" and "16" in given + wanted:
+            continue  # what PyTorch decomposes at all
+        found = []
+        for lib in (torch, weft):
+            x = lib.ones(2, 2, dtype=getattr(lib, given))
+            try:
+                norm = NORMS[name](lib, x, getattr(lib, wanted))
+            except RuntimeError as error:
+                found.append(str(error).split(", called")[0].split("\n")[0])
+            else:
+                found.append(str(norm.dtype).split(".")[-1])
+        mine = found[1].replace("linalg.vector_norm:", "linalg.matrix_norm:")
+        assert mine == found[0].replace("linalg.vector_norm:", "linalg.matrix_norm:"), wanted

@@ -245,8 +245,9 @@ def scatter(
         )
     if reduce == "add":
         return _scatter("scatter", scatter_sum, input, dim, index, src)
-    if reduce == "multiply" and input._dtype is dtypes.bool_ and isinstance(src, Tensor):
-        return scatter_reduce(input, dim, index, src, "prod")
+    if reduce == "multiply" and input._dtype is dtypes.bool_:
+        factors = src if isinstance(src, Tensor) else full(index._shape, src != 0, dtypes.bool_)
+        return scatter_reduce(input, dim, index, factors, "prod")
     if reduce == "multiply":
         fold = lambda *given: folding.fold_product(*given, True)  # noqa: E731
         return _scatter("scatter", fold, input, dim, index, src)

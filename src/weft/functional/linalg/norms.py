@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from weft._build.compiled import require
 from weft._build.lazy import later
 from weft.engine.frontend.recorder import record_gradient
+from weft.engine.ir.dtype import promote
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import (
     ArgumentError,
@@ -124,22 +125,44 @@ def vector_norm(
     return result if out is None else write_out(out, result)
 
 
+def _converted(function: str, x: Tensor, dtype: DTypeLike | None) -> Any:
+    """x in the type that its norm is asked in. Errors: DTypeError on integers, and on a type that holds fewer numbers
+    or is of another kind."""
+    wanted = x._dtype if dtype is None else as_dtype(dtype)
+    name = TYPE_NAMES[wanted.name]
+    if x._dtype.category < 2:
+        text = (
+            "Expected a floating point or complex tensor as input. Got "
+            f"{TYPE_NAMES[x._dtype.name]}"
+        )
+    elif wanted.category < 2:
+        text = f"dtype should be floating point or complex, but got {name}"
+    elif wanted.category != x._dtype.category:
+        kind = "complex" if x._dtype.is_complex else "real"
+        text = f"dtype should be {kind} for {kind} inputs, but got {name}"
+    elif promote(x._dtype, wanted) is not wanted:
+        text = (
+            f"the dtype of the input ({TYPE_NAMES[x._dtype.name]}) should be convertible without narrowing to the "
+            f"specified dtype ({name})"
+        )
+    else:
+        return cast(x, wanted)
+    raise DTypeError(
+        f"{function}: {text}",
+        expected="a floating-point or complex tensor, and a dtype that holds its numbers",
+        got=describe("x", x) + ("" if dtype is None else f", dtype {wanted.name}"),
+        fix="convert x, or the norm",
+    )
+
+
 @cython.cfunc
 def _over(
     input: TensorArgument, ord: Any, dim: Dims, keepdim: object, dtype: DTypeLike | None
 ) -> Any:
     """The norm of `vector_norm`, with its checks."""
     x: Tensor = need_tensor("vector_norm", input)
-    if dtype is not None:
-        x = cast(x, as_dtype(dtype))
-    if x._dtype.category < 2:
-        raise DTypeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{TYPE_NAMES[x._dtype.name]}",
-            expected="a floating-point tensor",
-            got=describe("x", x),
-            fix="convert with .float()",
-        )
+    if dtype is not None or x._dtype.category < 2:
+        x = _converted("linalg.vector_norm", x, dtype)
     axes = reduced_axes(dim, len(x._shape))
     two: cython.bint = ord == 2
     if not two and (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
@@ -235,7 +258,7 @@ def _of_singular_values(
             got=str(list(dim)),
             fix="pass the dimensions of the matrices",
         )
-    matrix = A if dtype is None else cast(A, as_dtype(dtype))
+    matrix = _converted("linalg.matrix_norm", A, dtype)
     factored.need_precise("linalg.matrix_norm", matrix)
     values = singular_values.singular_values(movedim(matrix, axes, (-2, -1)))
     if ord == -2:
