@@ -19,10 +19,12 @@ from weft.functional.reductions.sums_and_extrema import sum
 from weft.functional.support.index_bounds import check_index
 from weft.nn.functional.activation import logsigmoid
 from weft.nn.functional.losses.regression import pairwise_distance, reduced, reduction_of
-from weft.ops.primitives import cumulate, gather, reshape, scatter_add, take, where
+from weft.ops.primitives import concat, cumulate, gather, reshape, scatter_add, take, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full as constant
 from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
+
+PAIRS_AT_ONCE = 1 << 20  # pairs of labels and classes of the rows that are compared together
 
 
 def _hinge(x: Tensor) -> Any:
@@ -275,6 +277,15 @@ def multi_margin_loss(
     return reduced(losses, reduction)
 
 
+def _label_losses(x: Tensor, chosen: Tensor, valid: Tensor, others: Tensor) -> Any:
+    """The losses of some rows: of all pairs of a label's score, where it is `valid`, and the score of one of `others`.
+    Shapes: (N, C) four times -> (N,)."""
+    rows, classes = x._shape
+    gaps = 1 - reshape(chosen, (rows, classes, 1)) + reshape(x, (rows, 1, classes))  # (N, labels, classes)
+    pairs = reshape(valid, (rows, classes, 1)) & reshape(others, (rows, 1, classes))
+    return sum(where(pairs & (gaps > 0), gaps, 0), (1, 2)) / classes
+
+
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -295,11 +306,14 @@ def multilabel_margin_loss(
     place = where(valid, labels, 0)
     check_index("multilabel_margin_loss", place, x._shape[1], 1, False)
     counts = scatter_add(constant(x._shape, 0, dtypes.int64), 1, place, cast(valid, dtypes.int64))
+    chosen, others = gather(x, 1, place), counts == 0
     rows, classes = x._shape
-    chosen = reshape(gather(x, 1, place), (rows, classes, 1))
-    gaps = 1 - chosen + reshape(x, (rows, 1, classes))  # (N, labels, classes)
-    pairs = reshape(valid, (rows, classes, 1)) & reshape(counts == 0, (rows, 1, classes))
-    losses = sum(where(pairs & (gaps > 0), gaps, 0), (1, 2)) / classes
+    each = max(1, PAIRS_AT_ONCE // max(1, classes * classes))
+    parts = [
+        _label_losses(*[given[start : start + each] for given in (x, chosen, valid, others)])
+        for start in range(0, max(1, rows), each)
+    ]
+    losses = parts[0] if len(parts) == 1 else concat(tuple(parts), 0)
     if len(input._shape) < 2:
         losses = reshape(losses, ())
     return reduced(losses, reduction)
