@@ -351,7 +351,10 @@ def lower_scatter(lowering: Lowering, node: Node) -> None:
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]
-    places = [contiguous(lowering, index), lowering.region_of(source)[:2], (slot, 0)]
+    at = lowering.region_of(index)
+    if node.op.form == SLICES or 0 not in at[2]:
+        at = (*contiguous(lowering, index), contiguous_strides(index.shape))
+    places = [at[:2], lowering.region_of(source)[:2], (slot, 0)]
     if node.op.form == SLICES:
         outer, inner = math.prod(node.shape[:axis]), math.prod(node.shape[axis + 1 :])
         places[1] = contiguous(lowering, source)
@@ -359,8 +362,8 @@ def lower_scatter(lowering: Lowering, node: Node) -> None:
         steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
         geometry = [((outer, count, inner), steps, (0, 0, 0))]
     else:
-        source_strides = lowering.region_of(source)[2]
-        geometry = list(_scatter_geometry(node, index, source_strides, strides, axis))
+        given = at[2], lowering.region_of(source)[2], strides
+        geometry = list(_scatter_geometry(index.shape, given, axis))
     for sizes, steps, shifts in geometry:
         _launch_scatter(lowering, node, places, sizes, steps, shifts)
 
@@ -402,13 +405,12 @@ def _launch_scatter(
 
 
 def _scatter_geometry(
-    node: Node, index: Node, source_strides: tuple[int, ...], strides: tuple[int, ...], axis: int
+    shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], axis: int
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """(outer, positions, inner) views of an elementwise scatter; inner is the dimension behind the axis, if there is
-    one, as in memory. Dimensions beyond three are walked here."""
-    rank = len(node.shape)
-    steps = list(zip(contiguous_strides(index.shape), source_strides, strides, strict=True))
-    dims: list[_Dim] = list(zip(index.shape, steps, strict=True))
+    """(outer, positions, inner) views of an elementwise scatter over the shape of its index, of whose strides and
+    those of source and output; inner is the dimension behind the axis, if there is one, as in memory. Dimensions
+    beyond three are walked here."""
+    dims: list[_Dim] = list(zip(shape, zip(*strides, strict=True), strict=True))
     before, behind = _merged(dims[:axis]), _merged(dims[axis + 1 :])
     none: _Dim = (1, (0, 0, 0))
     inner = outer = none
@@ -416,7 +418,7 @@ def _scatter_geometry(
         inner = (behind or before).pop()
     if before or behind:
         outer = (before or behind).pop()
-    middle = dims[axis] if rank else none
+    middle = dims[axis] if shape else none
     views = (outer, middle, inner)
     sizes = tuple([size for size, _ in views])
     steps_of_operands = tuple(zip(*[steps for _, steps in views], strict=True))
