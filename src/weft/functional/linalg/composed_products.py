@@ -14,12 +14,14 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 
 from weft._build.compiled import require
 from weft._typing import Scalar
+from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.linalg.products import bmm, inner_product, mm, mv, outer, product
-from weft.functional.shape.rearrange import roll
+from weft.functional.shape.concat import stack
+from weft.functional.shape.slicing import unbind
 from weft.functional.support.variants import make_in_place, write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape
@@ -272,9 +274,14 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
             got=f"{describe('input', input)}, {describe('other', other)}",
             fix="pass dim=",
         )
-    return roll(input, -1, axis) * roll(other, -2, axis) - roll(input, -2, axis) * roll(
-        other, -1, axis
-    )
+    return _crossed(input, other, axis)
+
+
+@composed_of_primitives
+def _crossed(input: Tensor, other: Tensor, axis: int) -> Any:
+    """The cross product, element by element of a vector."""
+    (a, b, c), (x, y, z) = unbind(input, axis), unbind(other, axis)
+    return stack((b * z - c * y, c * x - a * z, a * y - b * x), axis)
 
 
 def vecdot(x: Tensor, y: object, *, dim: int = -1, out: Tensor | None = None) -> Any:

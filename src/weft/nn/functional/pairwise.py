@@ -12,6 +12,7 @@ from weft.errors import ShapeError
 from weft.functional.linalg.einsum import einsum
 from weft.functional.linalg.norms import no_points, vector_norm
 from weft.functional.support import host
+from weft.ops.primitives import reshape
 from weft.tensor.arguments import describe, need_tensor
 
 
@@ -34,10 +35,11 @@ def pdist(input: Tensor, p: float = 2) -> Any:
         )
     if input._dtype.name not in ("float32", "float64"):
         raise no_points("pdist", "", input)
-    count = input._shape[0]
+    count, width = input._shape
     first, second = np.triu_indices(count, 1)
-    left, right = (input.index_select(0, host.from_numpy(rows)) for rows in (first, second))
-    return vector_norm(left - right, p, 1)
+    apart = reshape(input, (count, 1, width)) - reshape(input, (1, count, width))  # (n, n, d): fused away
+    distances = reshape(vector_norm(apart, p, -1), (count * count,))
+    return distances.index_select(0, host.from_numpy(first * count + second))
 
 
 __all__ = ["bilinear", "pdist"]
