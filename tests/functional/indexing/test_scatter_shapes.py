@@ -93,3 +93,27 @@ def test_nothing_can_be_chosen_from_a_dimension_without_elements(
     with pytest.raises(IndexError, match="out of bounds for dimension.* with size 0"):
         x[index] = 1.0
     assert x[tuple(part if part is not zero else zero[:0] for part in index)].numel() == 0
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40), (5, 40, 6), (40, 5, 6), (2, 5, 40, 3)])
+def test_an_expanded_index_reduces_as_one_that_is_written_out(
+    shape: tuple[int, ...], reduce: str
+) -> None:
+    """Expanded over all other dimensions, or only over some of them; with a part of the source, too."""
+    made = np.random.default_rng(len(shape))
+    axis = shape.index(40)
+    for kept in [set(), {0}, {len(shape) - 1}]:
+        narrow = [n if place in kept | {axis} else 1 for place, n in enumerate(shape)]
+        index = made.integers(0, 7, narrow)
+        base = [7 if place == axis else n for place, n in enumerate(shape)]
+        numbers = made.standard_normal(base), made.standard_normal(shape)
+        x, source = (weft.tensor(part.astype(np.float32)) for part in numbers)
+        wide = weft.tensor(index).expand(shape)
+        found = x.scatter_reduce(axis, wide, source, reduce)
+        written = x.scatter_reduce(axis, wide.clone(), source, reduce)
+        np.testing.assert_array_equal(found.numpy(), written.numpy())
+        if torch is not None:
+            given = [torch.tensor(part.numpy()) for part in (x, wide, source)]
+            expected = given[0].scatter_reduce(axis, given[1], given[2], reduce)
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-5, 1e-5)

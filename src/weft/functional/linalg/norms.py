@@ -132,8 +132,7 @@ def _converted(function: str, x: Tensor, dtype: DTypeLike | None) -> Any:
     name = TYPE_NAMES[wanted.name]
     if x._dtype.category < 2:
         text = (
-            "Expected a floating point or complex tensor as input. Got "
-            f"{TYPE_NAMES[x._dtype.name]}"
+            f"Expected a floating point or complex tensor as input. Got {TYPE_NAMES[x._dtype.name]}"
         )
     elif wanted.category < 2:
         text = f"dtype should be floating point or complex, but got {name}"

@@ -37,7 +37,8 @@ def pdist(input: Tensor, p: float = 2) -> Any:
         raise no_points("pdist", "", input)
     count, width = input._shape
     first, second = np.triu_indices(count, 1)
-    apart = reshape(input, (count, 1, width)) - reshape(input, (1, count, width))  # (n, n, d): fused away
+    # (n, n, d), fused away
+    apart = reshape(input, (count, 1, width)) - reshape(input, (1, count, width))
     distances = reshape(vector_norm(apart, p, -1), (count * count,))
     return distances.index_select(0, host.from_numpy(first * count + second))
 

@@ -281,7 +281,8 @@ def _label_losses(x: Tensor, chosen: Tensor, valid: Tensor, others: Tensor) -> A
     """The losses of some rows: of all pairs of a label's score, where it is `valid`, and the score of one of `others`.
     Shapes: (N, C) four times -> (N,)."""
     rows, classes = x._shape
-    gaps = 1 - reshape(chosen, (rows, classes, 1)) + reshape(x, (rows, 1, classes))  # (N, labels, classes)
+    # (N, labels, classes), fused away
+    gaps = 1 - reshape(chosen, (rows, classes, 1)) + reshape(x, (rows, 1, classes))
     pairs = reshape(valid, (rows, classes, 1)) & reshape(others, (rows, 1, classes))
     return sum(where(pairs & (gaps > 0), gaps, 0), (1, 2)) / classes
 
