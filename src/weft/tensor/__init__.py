@@ -29,7 +29,7 @@ from weft.tensor import (
     device as devices,
 )
 from weft.tensor.conversion import dtype_and_device, interop, sparsity
-from weft.tensor.creation import factories, ranges
+from weft.tensor.creation import factories, ranges, shared_data
 from weft.tensor.memory import host_memory
 from weft.tensor.reading import values
 from weft.tensor.torch_function import subclasses
@@ -52,6 +52,7 @@ _PARTS = (
     settings,
     size,
     ranges,
+    shared_data,
     sparsity,
     subclasses,
     typed_storage,

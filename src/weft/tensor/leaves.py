@@ -173,8 +173,7 @@ def _said_of(tensor: Tensor, number: int, why: str) -> str:
     record = edge_for(tensor)
     if record is None:
         return f"A view was created in no_grad mode and {why} with grad mode enabled."
-    name = str(getattr(record, "function", record).name()).removesuffix("0")
-    return f"Output {number} of {name.removesuffix('Backward')} is a view and {why}."
+    return f"Output {number} of {_record_name(record)} is a view and {why}."
 
 
 def one_of_several_views(tensor: Tensor) -> MutationError:
@@ -200,12 +199,30 @@ def base_of_untracked(tensor: Tensor) -> MutationError:
     return _refused_untracked(tensor, changed)
 
 
+def _which_view(tensor: Tensor) -> str:
+    """The beginning of a text about an untracked view: the view itself, or one that was made of it and has a record."""
+    seen = tensor.version_seen
+    tensor.version_seen = tensor._storage.version  # its edge can be looked at for the message
+    record = edge_for(tensor)
+    tensor.version_seen = seen
+    if tensor.leaf_grad or record is None:
+        return "A view"
+    number = getattr(record, "number", 0)
+    return f"Output {number} of {_record_name(record)} is a view of a view which"
+
+
+def _record_name(edge: Any) -> str:
+    """The name of the record behind an edge, as texts about views have it."""
+    name = str(getattr(edge, "function", edge).name()).removesuffix("0")
+    return name.removesuffix("Backward")
+
+
 def _refused_untracked(tensor: Tensor, why: str) -> MutationError:
     inference = tensor.creation & KIND_OF_VIEW == UNDER_INFERENCE
     block = "inference_mode" if inference else "no_grad"
     made = "inference mode" if inference else "no_grad mode"
     return MutationError(
-        f"A view was created in {made} and {why} {'in normal mode' if inference else 'with grad mode enabled'}. Given "
+        f"{_which_view(tensor)} was created in {made} and {why} {'in normal mode' if inference else 'with grad mode enabled'}. Given "
         "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
         f"the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) "
         "or both outside (if you want the inplace to be tracked).",

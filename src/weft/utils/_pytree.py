@@ -218,6 +218,11 @@ def tree_leaves(tree: object, is_leaf: Callable[[object], bool] | None = None) -
 tree_iter = tree_leaves
 
 
+def arg_tree_leaves(*args: object, **kwargs: object) -> list[Any]:
+    """The leaves of the arguments of a call, in order."""
+    return tree_leaves((args, kwargs))
+
+
 def tree_is_leaf(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """True if a value is a leaf: of no class that is taken apart, or one that `is_leaf` keeps whole."""
     return _is_leaf(tree, is_leaf)

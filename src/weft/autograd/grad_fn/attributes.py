@@ -234,15 +234,22 @@ def saved_value(node: Any, index: int) -> Any:
 
 
 class SavedTensor:
-    """A value as a node keeps it for its derivative.
+    """A value as a node keeps it for its derivative. Errors: RuntimeError where a program makes one: records have them."""
 
-    Args:
-        node: the record that saved it.
-        index: which of its residuals.
-    """
+    def __init__(self) -> None:
+        raise GradientError(
+            "Trying to create a SavedTensor object from Python is forbidden.",
+            expected="one that a record has",
+            got="SavedTensor()",
+            fix="read grad_fn._raw_saved_self",
+        )
 
-    def __init__(self, node: Node, index: int) -> None:
-        self._node, self._index = node, index
+    @classmethod
+    def of(cls, node: Node, index: int) -> SavedTensor:
+        """The residual `index` of a record."""
+        made = cls.__new__(cls)
+        made._node, made._index = node, index
+        return made
 
     @property
     def data(self) -> Any:
@@ -282,7 +289,7 @@ def _saved(name: str) -> tuple[property, property]:
         index = _bit(self, name)
         if self.released:
             raise discovery.freed(self)
-        return SavedTensor(self, index)
+        return SavedTensor.of(self, index)
 
     return property(read), property(raw)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 import weft
 from weft._typing import Scalar
+from weft.autograd.function import Function
 from weft.compat.aten.backward import KERNELS
 from weft.compat.aten.native import native_batch_norm
 from weft.engine.api.api_function import publish
@@ -297,11 +298,27 @@ def _sums(x: Tensor, ends: np.ndarray, mean: bool, initial: float | complex | No
 def _segment(x: Tensor, kind: str, initial: float | complex | None) -> Any:
     start = full(x._shape[1:], _STARTS[kind] if initial is None else initial, x._dtype)
     if not x._shape[0]:
-        return start
-    if kind in ("max", "min"):
+        return start + x.sum(0)  # nothing, of which it depends all the same
+    return start * x.prod(0) if kind == "prod" else _Extreme.apply(x, start, kind)
+
+
+class _Extreme(Function):
+    """The largest or the smallest of the elements of a segment and a start. Its gradient goes, in equal parts, to the
+    elements that are the result: to none if it is the start alone. (n, *) , (*) -> (*)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, start: Tensor, kind: str) -> Any:
         best = x.amax(0) if kind == "max" else x.amin(0)
-        return call("maximum" if kind == "max" else "minimum", best, start)
-    return start * x.prod(0)
+        best = call("maximum" if kind == "max" else "minimum", best, start)
+        ctx.save_for_backward(x, best)
+        return best
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, best = ctx.saved_tensors
+        chosen = (x == best) | (x.isnan() & best.isnan())
+        count = chosen.sum(0).clamp(min=1)
+        return where(chosen, g / count, 0), None, None
 
 
 def safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Any:

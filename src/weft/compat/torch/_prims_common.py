@@ -82,3 +82,13 @@ def elementwise_dtypes(
     if type_promotion_kind is kinds.COMPLEX_TO_FLOAT and made.is_complex:
         return computed, weft.tensor((), dtype=made).real.dtype
     return computed, made
+
+
+def corresponding_real_dtype(dtype: DType) -> DType:
+    """The type of the parts of a complex type."""
+    return weft.empty((), dtype=dtype).real.dtype
+
+
+def corresponding_complex_dtype(dtype: DType) -> DType:
+    """The complex type of parts of a type; of float16 a type that is only a name."""
+    return weft.complex32 if dtype is weft.float16 else dtype.to_complex()

@@ -342,7 +342,6 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "histogramdd": {"bins": "edges"},
     "is_contiguous": {"memory_format": "memory format"},
     "size": {"dim": "int"},
-    "frombuffer": {"buffer": "buffer"},
     "Unflatten": {"unflattened_size": "sizes"},
     "ModuleDict": {"modules": "modules"},
     "ParameterDict": {"parameters": "modules"},

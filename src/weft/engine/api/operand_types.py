@@ -445,11 +445,6 @@ RULES: dict[str, TypeRule] = {
         _same("expected m1 and m2 to have the same dtype, but got: {1} != {0}", names=C_NAMES),
     ),
     "vecdot": _rule("x y", _types(_VECDOT, _INEXACT, names=TYPE_NAMES), _same(_VECDOT_PAIR)),
-    "vander": _words(
-        "linalg.vander supports floating point, complex, and integer tensors, but got {1}",
-        _NUMBERS,
-        "x",
-    ),
     # writes and look-ups
     "index_copy": _indexed("index_copy_(): Expected a long tensor for index, but got {1}", _LONG),
     "index_fill": _rule(

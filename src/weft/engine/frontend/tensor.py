@@ -146,7 +146,14 @@ def _asked(name: str, tensor: Tensor, other):
 def _updated(name: str, op: Primitive, tensor: Tensor, other):
     """The tensor with the value of a binary operation, or what the other operand's type answers instead."""
     made = _asked(name, tensor, other)
-    return in_place(tensor, binary(op, tensor, other)) if made is NotImplemented else made
+    return _written(tensor, binary(op, tensor, other)) if made is NotImplemented else made
+
+
+@cython.cfunc
+@cython.inline
+def _written(tensor: Tensor, new):
+    """The tensor with a new value; NotImplemented, for Python to ask the other operand, where there is none."""
+    return NotImplemented if new is NotImplemented else in_place(tensor, new)
 
 
 @cython.cclass
@@ -389,7 +396,7 @@ class Tensor:
             return made
         if self._dtype.category == 0 or _is_bool(other):
             core_hooks.check_subtraction(self, other)
-        return in_place(self, binary(sub_op, self, other))
+        return _written(self, binary(sub_op, self, other))
 
     def __imul__(self, other):
         return _updated("__imul__", mul_op, self, other)
@@ -403,7 +410,7 @@ class Tensor:
             return made
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return in_place(self, binary(floor_divide_op, self, other))
+        return _written(self, binary(floor_divide_op, self, other))
 
     def __imod__(self, other):
         made = _asked("__imod__", self, other)
@@ -411,13 +418,13 @@ class Tensor:
             return made
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return in_place(self, binary(remainder_op, self, other))
+        return _written(self, binary(remainder_op, self, other))
 
     def __ipow__(self, other):
         made = _asked("__ipow__", self, other)
         if made is not NotImplemented:
             return made
-        return in_place(self, core_hooks.pow(self, other))
+        return _written(self, core_hooks.pow(self, other))
 
     def __iand__(self, other):
         return _updated("__iand__", bitwise_and_op, self, other)

@@ -110,6 +110,8 @@ def _scaled(name: str, input: Tensor, other: TensorLike, alpha: Scalar) -> Any:
         raise _no_alpha(
             "For non-complex input tensors, argument alpha must not be a complex number.", alpha
         )
+    if all(d.category == 0 for d in dtypes_in) and isinstance(other, (Tensor, bool)):
+        alpha = bool(alpha)  # of truth values
     return other * alpha
 
 

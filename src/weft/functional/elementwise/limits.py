@@ -136,7 +136,10 @@ def nan_to_num(
 ) -> Any:
     """nan, +inf and -inf replaced by numbers: 0, the largest and the smallest finite one unless given."""
     need_tensor("nan_to_num", input)
-    if input._dtype.category < 2:
+    if input._dtype.is_complex:
+        parts = [nan_to_num(part, nan, posinf, neginf) for part in (input.real, input.imag)]
+        result = call("complex", *parts)
+    elif input._dtype.category < 2:
         result = call("clone", input)
     else:
         top = _largest(input._dtype)

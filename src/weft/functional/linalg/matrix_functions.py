@@ -14,7 +14,8 @@ from weft.engine.api.api_function import publish
 from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, ShapeError
+from weft.engine.ir import dtype as dtypes
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.linalg.factored import OTHER_TYPE, each, identity, need_matrices, need_same
 from weft.functional.linalg.factorizations import LinalgMatrixExp
 from weft.functional.linalg.solve import inv, solve
@@ -169,8 +170,15 @@ def tensorsolve(
 
 
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
-    """Powers 0 .. N - 1 of each element, in a last dimension."""
+    """Powers 0 .. N - 1 of each element, in a last dimension. Errors: DTypeError on truth values."""
     need_tensor("linalg.vander", x, "x")
+    if x._dtype.category == 0:
+        raise DTypeError(
+            f"linalg.vander supports floating point, complex, and integer tensors, but got {TYPE_NAMES[x._dtype.name]}",
+            expected="numbers",
+            got=describe("x", x),
+            fix="convert with .long()",
+        )
     x = x if x._shape else x.unsqueeze(0)
     count = x._shape[-1] if N is None else N
     if count < 1:
@@ -180,13 +188,12 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
             got=str(N),
             fix="ask for one power or more",
         )
-    kind = x if x._dtype.category else x.long()
-    ones = call("clone", full((*x._shape, 1), 1, kind._dtype))
+    ones = call("clone", full((*x._shape, 1), 1, x._dtype))
     if count == 1:
         return ones
     from weft.functional.shape.concat import cat
 
-    columns = kind.unsqueeze(-1).expand(*x._shape, count - 1)
+    columns = x.unsqueeze(-1).expand(*x._shape, count - 1)
     return cat([ones, columns.cumprod(-1)], -1)
 
 
@@ -201,8 +208,17 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
             fix="use linalg.vander for batches",
         )
     count = x._shape[0] if N is None else N
+    if count < 0:
+        raise ArgumentError(
+            "N must be non-negative.",
+            expected="N >= 0",
+            got=str(count),
+            fix="ask for no powers, or some",
+        )
     if count == 0:
         return full((x._shape[0], 0), 0, x._dtype)
+    if x._dtype is dtypes.bool_:
+        x = cast(x, dtypes.int64)
     result = linalg_vander(x, N=count)
     return result if increasing else result.flip(-1)
 

@@ -66,6 +66,13 @@ def diff(
     if n == 0:
         return given(out, call("clone", input))
     ends = [part for part in (prepend, input, append) if part is not None]
+    if any(len(part._shape) != len(input._shape) for part in ends):
+        raise ShapeError(
+            "diff expects prepend or append to be the same dimension as input",
+            expected=f"tensors of {len(input._shape)} dimensions",
+            got=", ".join(str(list(part._shape)) for part in ends),
+            fix="reshape what is put before and behind",
+        )
     x = cat(ends, axis) if len(ends) > 1 else input
     for _ in range(min(n, x._shape[axis])):
         later, earlier = _along(x, axis, slice(1, None)), _along(x, axis, slice(None, -1))

@@ -85,6 +85,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     """Tensors joined along a dimension; empty vectors are skipped. Errors: ShapeError where other sizes differ."""
     parts = _promoted(_tensors("cat", tensors))
     kept = _of_elements(parts)
+    if len(parts) > 1 and kept[0]._shape == (0,):  # empty vectors only, along whichever dimension
+        dim = 0
     joined = wrap_dim(dim, len(kept[0]._shape))
     if len(kept) < len(parts):
         nothing = (*kept[0]._shape[:joined], 0, *kept[0]._shape[joined + 1 :])

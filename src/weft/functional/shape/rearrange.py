@@ -191,7 +191,9 @@ def roll(
         )
     if len(axes) != len(moves):
         raise ShapeError(
-            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}",
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}"
+            if moves
+            else "`shifts` required",
             expected="one shift per dimension",
             got=f"{moves}, {axes}",
             fix="pass as many of both",

@@ -22,6 +22,7 @@ from cython.cimports.weft.engine.ir.split_specs import (
 )
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.ir import dtype as dtypes
 from weft.errors import (
     ArgumentError,
@@ -328,7 +329,7 @@ def _read_cuts(given: Tensor) -> Any:
     if given._dtype is not dtypes.int64:
         raise DTypeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-            f"{given._dtype.name}",
+            f"{TYPE_NAMES[given._dtype.name]}",
             expected="int64",
             got=describe("tensor_indices_or_sections", given),
             fix="convert with .long()",

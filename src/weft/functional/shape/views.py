@@ -128,7 +128,7 @@ def view(input: Tensor, *shape: DType | int | Sequence[int], dtype: DType | None
 
 def _view_dtype(input: Tensor, dtype: DType) -> Any:
     if dtype is input._dtype:
-        return view_or_none(input, input._shape)
+        return input.detach()
     return bitcast.view_dtype(input, dtype)
 
 

@@ -86,6 +86,8 @@ class FftC2C(_Fourier):
         """The sums of x exp(-+2 pi i jk / n)."""
         if is_on_meta(x):
             return without_memory(x._shape, x._dtype.to_complex())
+        if not axes:
+            return call("clone", cast(x, x._dtype.to_complex()))
         norm, rest = _norm(scale, [x._shape[axis] for axis in axes])
         transform = pocketfft.c2c if x._dtype.is_complex else _c2c_of_real
         return _answer(transform, x, (axes, forward, norm, None, 1), rest)
@@ -219,7 +221,8 @@ def _numbers(name: str, input: Tensor, kind: str, takes_real: bool = False) -> A
     x = input
     if x._dtype.is_complex and kind == "real":
         raise DTypeError(
-            f"{name} expects a real input tensor, but got {TYPE_NAMES[x._dtype.name]}",
+            f"{name} expects a real{'-valued' if name == 'rfftn' else ''} input tensor, but got "
+            f"{TYPE_NAMES[x._dtype.name]}",
             expected="real numbers",
             got=describe("input", x),
             fix="take the real part, or use the complex transform",

@@ -15,6 +15,7 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.strides import broadcast_shapes
 from weft.functional.linalg.factored import Factored, keep
 from weft.functional.support import host
 from weft.functional.support.variants import named, write_out
@@ -70,6 +71,7 @@ def _polynomial(name: str, first: Callable[..., Tensor], step: Step, shifted: bo
         if out is None and type(n) is int and n <= MOST_STEPS and input._dtype.category > 1:
             wide = cast(input.detach(), dtypes.float64)
             return cast(_recorded(2 * wide - 1 if shifted else wide, n, first, step), input._dtype)
+        broadcast_shapes([t._shape for t in tensors], name)
         arrays = [host.to_numpy(t) if isinstance(t, Tensor) else t for t in (input, n)]
         kinds = [t._dtype for t in tensors if t._dtype.category > 1]
         kind = max(kinds, key=lambda d: d.itemsize, default=dtypes.get_default())

@@ -154,6 +154,8 @@ def copysign(input: Tensor, other: Any, *, out: Tensor | None = None) -> Any:
     negative = signbit(other)
     size = call("abs", input)
     result = where(negative, -size, size)
+    if other.requires_grad:  # by the sign it is zero
+        result = result + where(False, other, 0)
     return result if out is None else write_out(out, result)
 
 
@@ -161,9 +163,10 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> An
     """0 below 0, 1 above, `values` at 0. A backward through it raises. Errors: DTypeError where the types differ."""
     need_tensor("heaviside", input)
     need_tensor("heaviside", values, "values", 2)
-    if input._dtype is not values._dtype or input._dtype.is_complex:
+    mixed = input._dtype.is_complex or values._dtype.is_complex
+    if mixed or input._dtype is not values._dtype:
         raise DTypeError(
-            "heaviside is not yet implemented for tensors with different dtypes, nor for complex tensors.",
+            f"heaviside is not yet implemented for {'complex tensors' if mixed else 'tensors with different dtypes'}.",
             expected="two real tensors of one type",
             got=f"{describe('input', input)}, {describe('values', values)}",
             fix="convert one with .to(other.dtype)",

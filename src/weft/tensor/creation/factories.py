@@ -192,32 +192,6 @@ def as_tensor(
     return tensor_of_array(array, found)
 
 
-def asarray(
-    obj: Any,
-    *,
-    dtype: DType | None = None,
-    device: Any = None,
-    copy: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Like `as_tensor`; `copy=True` never shares, `copy=False` raises ValueError where it cannot share. The history of
-    a tensor is kept where `requires_grad` is true, and left behind where it is not."""
-    made = as_tensor(obj, dtype, device)
-    shares = isinstance(obj, (Tensor, np.ndarray)) and (dtype is None or dtype is made._dtype)
-    if copy is False and (made is not obj and not (shares and isinstance(obj, np.ndarray))):
-        raise ArgumentError(
-            "can't alias tensor with dtype conversion or from this object",
-            expected="a tensor or array of this dtype",
-            got=type(obj).__name__,
-            fix="pass copy=None",
-        )
-    if copy and (made is obj or isinstance(obj, (np.ndarray, StorageBase))):
-        made = ops.elementwise("clone", made)
-    if made.requires_grad:
-        return made if requires_grad else made.detach()
-    return leaf(made.detach(), True) if requires_grad else made
-
-
 def share_array(array: np.ndarray) -> Tensor:
     """A tensor over an array's memory; an array that tensors cannot describe raises."""
     strides = array.strides
@@ -265,22 +239,6 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             fix="use weft.tensor(...) or weft.as_tensor(...)",
         )
     return share_array(ndarray)
-
-
-def frombuffer(
-    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
-    """A one-dimensional tensor over a buffer's memory. Errors: ValueError where the sizes do not fit."""
-    wanted = read_dtype(dtype)
-    if wanted.numpy is None:
-        raise ArgumentTypeError(
-            "frombuffer has no bfloat16",
-            expected="a NumPy dtype",
-            got=wanted.name,
-            fix="read int16 and convert",
-        )
-    array = np.frombuffer(buffer, wanted.numpy, count, offset)
-    return leaf(share_array(array), requires_grad)
 
 
 # -- filled --------------------------------------------------------------------------------------------------------
@@ -493,9 +451,7 @@ def new_tensor(
 FUNCTIONS: dict[str, Any] = {
     "tensor": tensor,
     "as_tensor": as_tensor,
-    "asarray": asarray,
     "from_numpy": from_numpy,
-    "frombuffer": frombuffer,
     "zeros": zeros,
     "ones": ones,
     "empty": empty,

@@ -14,13 +14,19 @@ import numpy as np
 
 from weft._typing import DeviceLike, Scalar
 from weft.engine.api.argument_names import need_dense
-from weft.engine.dispatch.type_names import no_kernel_for
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import dense_order
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedDTypeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDTypeError,
+)
 from weft.ops import primitives as ops
 from weft.tensor.arguments import Shape, need_integer
 from weft.tensor.creation.factories import (
@@ -87,18 +93,18 @@ def arange(
             fix="leave dtype and out= away, or pass a step of 1 or more",
         )
     made = _count(start, step, _length("arange", start, end, step), wanted, absent)
-    return _given(out, made, requires_grad)
+    return _counted(out, made, requires_grad)
 
 
 def _are_whole(start: float, end: float, step: float | complex) -> bool:
     return isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
 
 
-def _number_of(name: str, value: float | complex | Tensor | None) -> Any:
+def _number_of(name: str, value: float | complex | Tensor | None, mixed: bool = False) -> Any:
     if type(value) is int:
         return value
     number = item(value) if isinstance(value, Tensor) else python_number(value)
-    if isinstance(number, (int, float)):
+    if isinstance(number, (int, float)) or mixed and isinstance(number, complex):
         return number
     raise ArgumentTypeError(
         f"{name}(): bounds and step must be real numbers",
@@ -145,6 +151,14 @@ def _given(out: Tensor | None, made: Tensor, requires_grad: bool, absent: bool =
     )
 
 
+def _counted(out: Tensor | None, made: Tensor, requires_grad: bool, absent: bool = False) -> Tensor:
+    """As `_given`, for numbers one after the other: an `out` of as many elements keeps its shape and is filled in
+    order."""
+    if out is not None and out._shape != made._shape and out.numel() == made.numel():
+        made = ops.reshape(made, out._shape)
+    return _given(out, made, requires_grad, absent)
+
+
 def _count(start: float, step: float, length: int, dtype: DType, absent: bool) -> Tensor:
     """start + i * step, in int64 or float64, then in the dtype; `absent` on the device meta."""
     if absent:
@@ -182,7 +196,7 @@ def range_(
     length = math.floor((end - start) / step) + 1
     wanted = read_dtype(dtype, None if out is None else out._dtype)
     made = _count(start, step, length, wanted, absent)
-    return leaf(made if out is None else give_out(out, made), requires_grad)
+    return _counted(out, made, requires_grad)
 
 
 def linspace(
@@ -196,12 +210,37 @@ def linspace(
     device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    """`steps` evenly spaced numbers from `start` to `end`, both included; complex where a bound is."""
     need_dense("linspace", layout)
     absent = on_meta(device, "linspace")
-    wanted = read_dtype(dtype, None if out is None else out._dtype)
+    wanted = _spaced_dtype("linspace", (start, end), dtype, out)
     made = cast(_spaced("linspace", start, end, steps, wanted, absent), wanted)
-    return _given(out, made, requires_grad, absent)
+    return _counted(out, made, requires_grad, absent)
+
+
+def _spaced_dtype(
+    name: str, bounds: tuple[Scalar, ...], dtype: DType | None, out: Tensor | None
+) -> DType:
+    """The dtype of spaced numbers: the one asked for, that of `out`, or the default one, complex where a bound is.
+    Errors: DTypeError where complex bounds are to be real numbers."""
+    usual = None if out is None else out._dtype
+    if not any(map(_is_complex, bounds)):
+        return read_dtype(dtype, usual)
+    inferred = dtypes.get_default().to_complex()
+    wanted = read_dtype(dtype, usual or inferred)
+    if wanted.is_complex:
+        return wanted
+    raise DTypeError(
+        f"torch.{name}(): inferred dtype {C_NAMES[inferred.name]} can't be safely cast to passed dtype "
+        f"{TYPE_NAMES[wanted.name]}",
+        expected="a complex dtype, as a bound is complex",
+        got=wanted.name,
+        fix=f"pass dtype=weft.{inferred.name}, or real bounds",
+    )
+
+
+def _is_complex(bound: Tensor | Scalar) -> bool:
+    return bound._dtype.is_complex if isinstance(bound, Tensor) else isinstance(bound, complex)
 
 
 def _need_scalars(name: str, start: object, end: object) -> None:
@@ -220,16 +259,19 @@ def _need_scalars(name: str, start: object, end: object) -> None:
         )
 
 
+_WORK = {kind: kind for kind in (dtypes.float32, dtypes.float64, dtypes.complex64)}
+
+
 def _spaced(
     name: str,
-    start: Tensor | Scalar | None,
-    end: Scalar,
+    start: Tensor | Scalar,
+    end: Tensor | Scalar,
     steps: int,
     dtype: DType,
     absent: bool,
 ) -> Tensor:
-    """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers; `absent` on the device
-    meta."""
+    """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers (complex128 for other complex
+    numbers); `absent` on the device meta."""
     steps = need_integer(name, steps, "steps")
     if steps < 0:
         raise ShapeError(
@@ -238,17 +280,21 @@ def _spaced(
             got=str(steps),
             fix=f"pass {name} a count",
         )
-    work = dtype if dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
     _need_scalars(name, start, end)
-    first, last = (_number_of(name, value) for value in (start, end))
+    mixed = _is_complex(start) or _is_complex(end)
+    kind: Any = complex if mixed else float
+    first, last = (_number_of(name, value, mixed) for value in (start, end))
+    work = _WORK.get(dtype, dtypes.complex128 if mixed else dtypes.float64)
+    if work.is_complex and not mixed:
+        work = dtypes.float64
     if steps == 1 or absent:
         return filled((steps,), first, work, absent)
     need_room((steps,), work)
-    kind = np.float32 if work is dtypes.float32 else np.float64
-    step = (kind(last) - kind(first)) / kind(steps - 1) if steps else kind(0)
+    rounded: Any = np.dtype(work.name).type
+    step = (rounded(last) - rounded(first)) / rounded(steps - 1) if steps else rounded(0)
     place = ops.iota((steps,))
-    low = cast(place, work) * float(step) + float(first)
-    high = float(last) - cast((steps - 1) - place, work) * float(step)
+    low = cast(place, work) * kind(step) + kind(first)
+    high = kind(last) - cast((steps - 1) - place, work) * kind(step)
     return ops.where(place < steps // 2, low, high)
 
 
@@ -267,11 +313,13 @@ def logspace(
     """`steps` numbers from `base ** start` to `base ** end`, evenly spaced in the exponent."""
     need_dense("logspace", layout)
     absent = on_meta(device, "logspace")
-    wanted = read_dtype(dtype, None if out is None else out._dtype)
-    exponent = _spaced("logspace", start, end, steps, dtypes.float64, absent)
-    bases = ops.full((steps,), float(base), dtypes.float64)
+    wanted = _spaced_dtype("logspace", (start, end), dtype, out)
+    mixed = _is_complex(start) or _is_complex(end)
+    work = dtypes.complex128 if mixed else dtypes.float64
+    exponent = _spaced("logspace", start, end, steps, work, absent)
+    bases = ops.full((steps,), float(base), work)
     made = cast(ops.elementwise("pow", bases, exponent), wanted)
-    return _given(out, made, requires_grad, absent)
+    return _counted(out, made, requires_grad, absent)
 
 
 def eye(
@@ -318,7 +366,7 @@ def empty_strided(
     shape, strides = read_size("empty_strided", (size,)), read_size("empty_strided", (stride,))
     if len(strides) != len(shape):
         raise ArgumentError(
-            f"mismatch in length of strides and shape: {list(strides)}, {list(shape)}",
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})",
             expected="one stride per size",
             got=f"{list(shape)}, {list(strides)}",
             fix="pass as many strides as sizes",
