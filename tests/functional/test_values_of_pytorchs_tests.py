@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from oracle import torch
 
 import weft
+from oracle import torch
 
 NAN, INF = float("nan"), float("inf")
 
@@ -86,7 +86,9 @@ def _answer(lib, name: str) -> object:
     except RuntimeError as error:
         return str(error).split("\n")[0].split(", called at")[0]
     parts = found if isinstance(found, tuple) else (found,)
-    return [(str(part.dtype).rpartition(".")[2], tuple(part.shape), part.tolist()) for part in parts]
+    return [
+        (str(part.dtype).rpartition(".")[2], tuple(part.shape), part.tolist()) for part in parts
+    ]
 
 
 @pytest.mark.parametrize("name", CALLS)

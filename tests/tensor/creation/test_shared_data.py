@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from oracle import torch
 
 import weft
+from oracle import torch
 
 
 def _memory() -> np.ndarray:
@@ -41,7 +41,9 @@ def _answer(lib, source: str, **options: object) -> object:
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("copied", [None, True, False])
 @pytest.mark.parametrize("dtype", [None, "float32", "int32", "float64"])
-def test_asarray_shares_what_has_memory(source: str, copied: bool | None, dtype: str | None) -> None:
+def test_asarray_shares_what_has_memory(
+    source: str, copied: bool | None, dtype: str | None
+) -> None:
     options = {"copy": copied} | ({} if dtype is None else {"dtype": dtype})
     assert _answer(weft, source, **options) == _answer(torch, source, **options)
 
@@ -49,7 +51,9 @@ def test_asarray_shares_what_has_memory(source: str, copied: bool | None, dtype:
 def test_a_scalar_of_numpy_is_copied() -> None:
     for lib in (weft, torch):
         assert lib.asarray(np.float32(2)).dtype is lib.float32
-        with pytest.raises(RuntimeError, match="can't alias NumPy scalars. Either remove copy=False"):
+        with pytest.raises(
+            RuntimeError, match="can't alias NumPy scalars. Either remove copy=False"
+        ):
             lib.asarray(np.float32(2), copy=False)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from weft._build.lazy import later
 from weft._typing import DeviceLike
 from weft.engine.dispatch.type_names import TYPE_NAMES
-from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -24,7 +23,6 @@ from weft.tensor.creation.factories import as_tensor, leaf, read_dtype, share_ar
 from weft.tensor.device import on_meta
 from weft.tensor.memory.host_memory import import_array, raw_dtype
 from weft.tensor.memory.storage_base import StorageBase
-from weft.tensor.meta import moved
 
 _interop: Any = later("weft.tensor.conversion.interop")
 
@@ -133,9 +131,7 @@ def _check_sizes(length: int, size: int, count: int, offset: int) -> None:
     if not length or not count:
         text = f"both buffer length ({length}) and count ({count}) must not be 0"
     elif not 0 <= offset < length:
-        text = (
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
-        )
+        text = f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
     elif count < 0 and left % size:
         text = f"buffer length ({left} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
     elif count > 0 and count * size > left:
