@@ -221,9 +221,10 @@ def _refused_untracked(tensor: Tensor, why: str) -> MutationError:
     inference = tensor.creation & KIND_OF_VIEW == UNDER_INFERENCE
     block = "inference_mode" if inference else "no_grad"
     made = "inference mode" if inference else "no_grad mode"
+    now = "in normal mode" if inference else "with grad mode enabled"
     return MutationError(
-        f"{_which_view(tensor)} was created in {made} and {why} {'in normal mode' if inference else 'with grad mode enabled'}. Given "
-        "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+        f"{_which_view(tensor)} was created in {made} and {why} {now}. Given that this use case is ambiguous and "
+        "error-prone, it is forbidden. You can clarify your code by moving both "
         f"the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) "
         "or both outside (if you want the inplace to be tracked).",
         expected="view and mutation in the same mode",

@@ -234,7 +234,7 @@ def saved_value(node: Any, index: int) -> Any:
 
 
 class SavedTensor:
-    """A value as a node keeps it for its derivative. Errors: RuntimeError where a program makes one: records have them."""
+    """A value as a node keeps it for its derivative. Errors: RuntimeError where a program makes one."""
 
     def __init__(self) -> None:
         raise GradientError(

@@ -131,7 +131,10 @@ def _check_sizes(length: int, size: int, count: int, offset: int) -> None:
     if not length or not count:
         text = f"both buffer length ({length}) and count ({count}) must not be 0"
     elif not 0 <= offset < length:
-        text = f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        text = (
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({length} bytes) minus 1"
+        )
     elif count < 0 and left % size:
         text = f"buffer length ({left} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
     elif count > 0 and count * size > left:
