@@ -390,7 +390,7 @@ def new_memory(
     dtype: DType, arguments: tuple[int | list[int], ...], device: DeviceLike | None
 ) -> Tensor:
     """New memory: of so many elements, or with these. Errors: TypeError on anything else."""
-    first = arguments[0] if arguments else 0
+    first: Any = arguments[0] if arguments else 0
     if hasattr(type(first), "__index__") and not isinstance(first, Tensor):
         first = operator.index(first)
     if len(arguments) > 1 or not (isinstance(first, int) or hasattr(first, "__len__")):

@@ -236,6 +236,9 @@ def saved_value(node: Any, index: int) -> Any:
 class SavedTensor:
     """A value as a node keeps it for its derivative. Errors: RuntimeError where a program makes one."""
 
+    _node: Node
+    _index: int
+
     def __init__(self) -> None:
         raise GradientError(
             "Trying to create a SavedTensor object from Python is forbidden.",
