@@ -9,7 +9,7 @@ from __future__ import annotations
 from builtins import slice as span
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from weft.nn.functional.resampling import filtered, interpolate, resampled, resi
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, reduce, where
 from weft.tensor.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
 
 
 def softmax_backward_data(
@@ -307,14 +310,14 @@ class _Extreme(Function):
     elements that are the result: to none if it is the start alone. (n, *) , (*) -> (*)"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, start: Tensor, kind: str) -> Any:
+    def forward(ctx: FunctionCtx, x: Tensor, start: Tensor, kind: str) -> Any:
         best = x.amax(0) if kind == "max" else x.amin(0)
         best = call("maximum" if kind == "max" else "minimum", best, start)
         ctx.save_for_backward(x, best)
         return best
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> Any:
         x, best = ctx.saved_tensors
         chosen = (x == best) | (x.isnan() & best.isnan())
         count = chosen.sum(0).clamp(min=1)

@@ -50,7 +50,7 @@ def asarray(
     return leaf(made.detach(), True) if requires_grad else made
 
 
-def _over_memory(obj: Any, dtype: DType | None) -> Any:
+def _over_memory(obj: object, dtype: DType | None) -> Any:
     """The tensor that shares an object's memory, in the object's type; None where it has none to share."""
     if isinstance(obj, Tensor):
         return obj
@@ -63,18 +63,18 @@ def _over_memory(obj: Any, dtype: DType | None) -> Any:
     return frombuffer(obj, dtype=dtypes.get_default() if dtype is None else dtype)
 
 
-def _has_buffer(obj: Any) -> bool:
+def _has_buffer(obj: object) -> bool:
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
         return False
     try:
-        memoryview(obj)
+        memoryview(obj)  # type: ignore[arg-type]
     except TypeError:
         return False
     return True
 
 
 def _need_alias(
-    obj: Any, source: Tensor | None, dtype: DType | None, device: DeviceLike | None
+    obj: object, source: Tensor | None, dtype: DType | None, device: DeviceLike | None
 ) -> None:
     """Errors: ValueError where a tensor of this object, type and device has to be a copy."""
     if source is None:
