@@ -247,13 +247,6 @@ class SavedTensor:
             fix="read grad_fn._raw_saved_self",
         )
 
-    @classmethod
-    def of(cls, node: Node, index: int) -> SavedTensor:
-        """The residual `index` of a record."""
-        made = cls.__new__(cls)
-        made._node, made._index = node, index
-        return made
-
     @property
     def data(self) -> Any:
         """The value. Errors: RuntimeError after it has been freed."""
@@ -284,6 +277,13 @@ class SavedTensor:
         return f"<SavedTensor of {self._node.name()}>"
 
 
+def _raw(node: Node, index: int) -> SavedTensor:
+    """The residual `index` of a record."""
+    made = SavedTensor.__new__(SavedTensor)
+    made._node, made._index = node, index
+    return made
+
+
 def _saved(name: str) -> tuple[property, property]:
     def read(self: Any) -> Any:
         return saved_value(self, _bit(self, name))
@@ -292,7 +292,7 @@ def _saved(name: str) -> tuple[property, property]:
         index = _bit(self, name)
         if self.released:
             raise discovery.freed(self)
-        return SavedTensor.of(self, index)
+        return _raw(self, index)
 
     return property(read), property(raw)
 
