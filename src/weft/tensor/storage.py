@@ -7,7 +7,6 @@ the memory shows what is written to it. `memory` and the engine keep the memory.
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import weakref
@@ -391,8 +390,8 @@ def new_memory(
 ) -> Tensor:
     """New memory: of so many elements, or with these. Errors: TypeError on anything else."""
     first: Any = arguments[0] if arguments else 0
-    if hasattr(type(first), "__index__") and not isinstance(first, Tensor):
-        first = operator.index(first)
+    if isinstance(first, np.integer):
+        first = int(first)
     if len(arguments) > 1 or not (isinstance(first, int) or hasattr(first, "__len__")):
         raise ArgumentTypeError(
             f"a storage of {dtype.name} takes a number of elements, or a sequence of them",
