@@ -162,9 +162,31 @@ def test_differences_have_gradients() -> None:
         )
 
 
-def test_settings_that_change_nothing_here_are_refused() -> None:
-    future = weft.__future__
-    future.set_overwrite_module_params_on_conversion(False)
-    for name in ("overwrite", "swap"):
-        with pytest.raises(NotImplementedError, match="parameters stay"):
-            getattr(future, f"set_{name}_module_params_on_conversion")(True)
+LISTS = {
+    "scalars": "lib._foreach_add(a, scalars=[1.0, 2.0])",
+    "other": "lib._foreach_add(a, other=b, alpha=2)",
+    "scalar": "lib._foreach_add(a, scalar=2)",
+    "order": "lib._foreach_norm(a, ord=1)",
+    "order and type": "lib._foreach_norm(a, ord=0, dtype=lib.float64)",
+    "quotients": "lib._foreach_addcdiv(a, b, b, scalars=[1.0, 2.0])",
+    "products": "lib._foreach_addcmul(a, b, b, value=3)",
+    "between": "lib._foreach_lerp(a, b, weights=b)",
+    "exponent": "lib._foreach_pow(a, exponent=2.0)",
+    "nothing": "lib._foreach_abs([])",
+    "no numbers": "lib._foreach_add(a, [])",
+    "too many": "lib._foreach_add(a, [*b, *b])",
+    "sizes": "lib._foreach_add([lib.ones(2, 3, 4)], [lib.ones(5, 6, 4)])",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_keywords_of_functions_of_lists(name: str) -> None:
+    def outcome(lib: Any) -> Any:
+        a = [lib.ones(2), lib.full((2,), 3.0)]
+        b = [lib.full((2,), 2.0), lib.full((2,), 5.0)]
+        try:
+            return [x.tolist() for x in eval(LISTS[name], {"lib": lib, "a": a, "b": b})]
+        except RuntimeError as error:
+            return str(error).splitlines()[0].split(", called at")[0].replace("_foreach_add: ", "")
+
+    assert outcome(weft) == outcome(torch)

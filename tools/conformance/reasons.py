@@ -79,9 +79,10 @@ DIFFERENCES = {
         "goes from example to example where it has to; PyTorch refuses"
     ),
     "custom Functions without `setup_context` in `func.grad` and its like": "work; PyTorch refuses",
-    "`__future__.set_swap_module_params_on_conversion(True)`": (
-        "is refused: parameters stay the objects that they are"
+    "`Module.to_empty` of parameters on the device meta": (
+        "they stay the objects that they are, which optimizers hold; PyTorch makes new ones"
     ),
+    "more than 64 dimensions": "are taken by reductions; PyTorch refuses",
     "`x // y`, `x % y`, `x.sign()`, `x.size` and `x[i]` with an index of uint8": (
         "are PyTorch's; the functions of `x.__array_namespace__()` give what the array API standard says"
     ),

@@ -25,6 +25,14 @@ _OUTSIDE, _INSIDE = "clone max mm norm", "copy zero"
 # Methods of other names, and what is a keyword of the method but has a place here.
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 _PLACES = {"addcmul": (2, "value"), "addcdiv": (2, "value"), "norm": (1, "dtype")}
+# Keywords of the lists' functions, by those of the method: PyTorch has one for each kind of argument.
+_KEYWORDS = {"scalars": "value", "ord": "p", "tensors1": "end", "weights": "weight"}
+_OPERANDS = (
+    "other",
+    "scalar",
+    "scalars",
+    "exponent",
+)  # of functions of two operands, where it is the second one
 
 
 def _each(name: str, count: int, value: object) -> list[Any]:
@@ -35,12 +43,24 @@ def _each(name: str, count: int, value: object) -> list[Any]:
         return [value] * count
     if len(value) != count:
         raise ArgumentError(
-            f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(value)}",
+            f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(value)}"
+            if len(value)
+            else "Tensor list must have same number of elements as scalar list.",
             expected=f"{count} entries",
             got=f"{len(value)} entries",
             fix="pass lists of one length",
         )
     return list(value)
+
+
+def _need_one(tensors: Sequence[Tensor]) -> None:
+    if not tensors:
+        raise ArgumentError(
+            "Tensor list must have at least one tensor.",
+            expected="tensors",
+            got="an empty list",
+            fix="leave the call out where there is nothing to do",
+        )
 
 
 def _of_every(name: str, form: str) -> Callable[..., Any]:
@@ -52,8 +72,12 @@ def _of_every(name: str, form: str) -> Callable[..., Any]:
     def foreach(
         tensors: list[Tensor], *others: Tensor | float | list[Tensor | float], **options: object
     ) -> Any:
+        _need_one(tensors)
         if place is not None and len(others) > place:
             others, options = others[:place], {keyword: others[place], **options}
+        if place is None and not others:
+            others = tuple(options.pop(key) for key in _OPERANDS if key in options)
+        options = {_KEYWORDS.get(key, key): value for key, value in options.items()}
         columns = [_each(called, len(tensors), other) for other in others]
         named = {key: _each(called, len(tensors), value) for key, value in options.items()}
         results = tuple(

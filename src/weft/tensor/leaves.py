@@ -53,6 +53,8 @@ from weft.tensor.memory.host_memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading.values import describe
 
+swapping = later("weft.tensor.swapping")
+
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive
     from weft.tensor.layout import MemoryFormat
@@ -572,10 +574,26 @@ def detach(input: Tensor) -> Tensor:  # noqa: A002
     return input.detach()
 
 
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
+    """What `load_state_dict` puts in the place of this tensor under
+    `weft.__future__.set_swap_module_params_on_conversion(True)`; subclasses override it.
+
+    Args:
+        other: the loaded tensor.
+        assign: whether it is taken as it is. Default: False, its values are copied to this one.
+
+    Returns:
+        A tensor that is neither of the two.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 FUNCTIONS: dict[str, Any] = {"detach": detach, "is_inference": is_inference}
 METHODS: dict[str, Any] = {
     "resize_": resize_,
     "requires_grad_": requires_grad_,
+    "module_load": module_load,
+    "_cdata": property(lambda self: swapping.identity(self)),
     "detach_": detach_,
     "_is_view": is_view,
     "_make_subclass": staticmethod(make_subclass),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError
 
 # Relative and absolute tolerance of PyTorch's testing.assert_close.
 _TOLERANCES = {
@@ -20,6 +20,21 @@ _TOLERANCES = {
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+_BOOLEANS = (bool, np.bool_)
+_NUMBERS = (int, float, complex, np.number)
+_COMPRESSED = (weft.sparse_csr, weft.sparse_csc, weft.sparse_bsr, weft.sparse_bsc)
+
+
+class Rules(NamedTuple):
+    """What counts as close, and which attributes have to be equal; a tolerance of None goes by the dtype."""
+
+    tolerance: tuple[float, float] | None
+    equal_nan: bool
+    allow_subclasses: bool
+    device: bool
+    dtype: bool
+    layout: bool
+    stride: bool
 
 
 def assert_close(
@@ -55,7 +70,9 @@ def assert_close(
             what differs.
 
     Raises:
-        ValueError for one tolerance without the other.
+        AssertionError where they differ; ValueError for one tolerance without the other;
+        TypeError for what is no tensor, number, array or None, and for two of kinds that
+        have nothing to do with each other.
 
     Example:
         >>> import weft
@@ -73,9 +90,11 @@ def assert_close(
             got=f"rtol={rtol}, atol={atol}",
             fix="pass both",
         )
-    tolerance = None if rtol is None or atol is None else (rtol, atol)
-    checks = {"device": check_device, "dtype": check_dtype, "stride": check_stride}
-    difference = _difference(actual, expected, tolerance, equal_nan, checks, "")
+    rules = Rules(
+        None if rtol is None or atol is None else (rtol, atol),
+        equal_nan, allow_subclasses, check_device, check_dtype, check_layout, check_stride,
+    )  # fmt: skip
+    difference = _difference(actual, expected, rules, "")
     if difference is not None:
         raise AssertionError(_message(difference, msg))
 
@@ -116,63 +135,153 @@ def _message(difference: str, msg: object) -> str:
     return str(msg(difference)) if callable(msg) else str(msg)
 
 
-def _difference(
-    actual: Any,
-    expected: Any,
-    tolerance: object,
-    equal_nan: bool,
-    checks: dict[str, bool],
-    path: str,
-) -> str | None:
+def _difference(actual: Any, expected: Any, rules: Rules, path: str) -> str | None:
     """The difference between two values in words; None if they are close."""
     where = f"\n\nThe failure occurred for item {path}" if path else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
-            return (
-                f"The keys of the mappings do not match: {list(actual)} and {list(expected)}{where}"
-            )
+            return _other_keys(actual, expected) + where
         pairs = [(f"[{key!r}]", actual[key], expected[key]) for key in actual]
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
             return f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{where}"
         pairs = [(f"[{i}]", *pair) for i, pair in enumerate(zip(actual, expected, strict=True))]
     else:
-        found = _compared(actual, expected, tolerance, equal_nan, checks)
+        found = _compared(actual, expected, rules)
         return None if found is None else found + where
     for part, one, other in pairs:
-        found = _difference(one, other, tolerance, equal_nan, checks, path + part)
+        found = _difference(one, other, rules, path + part)
         if found is not None:
             return found
     return None
+
+
+def _other_keys(actual: Mapping[Any, object], expected: Mapping[Any, object]) -> str:
+    lines = ["The keys of the mappings do not match:"]
+    missing, more = (
+        [k for k in expected if k not in actual],
+        [k for k in actual if k not in expected],
+    )
+    lines += [f"Missing keys in the actual mapping: {missing}"] if missing else []
+    lines += [f"Additional keys in the actual mapping: {more}"] if more else []
+    return "\n".join(lines)
 
 
 def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _compared(
-    actual: object, expected: object, tolerance: Any, equal_nan: bool, checks: dict[str, bool]
-) -> str | None:
-    if actual is None or isinstance(actual, str):
-        return None if actual == expected else f"{actual!r} is not {expected!r}"
-    both_tensors = isinstance(actual, Tensor) and isinstance(expected, Tensor)
-    one, other = weft.as_tensor(actual), weft.as_tensor(expected)
-    if one.shape != other.shape:
-        return f"The values for attribute 'shape' do not match: {one.shape} != {other.shape}."
-    if both_tensors and checks["dtype"] and one.dtype != other.dtype:
-        return f"The values for attribute 'dtype' do not match: {one.dtype} != {other.dtype}."
-    if both_tensors and checks["stride"] and one.stride() != other.stride():
-        return (
-            f"The values for attribute 'stride()' do not match: {one.stride()} != {other.stride()}."
+def _compared(actual: Any, expected: Any, rules: Rules) -> str | None:
+    """The difference between two leaves. Errors: TypeError for what cannot be compared."""
+    if actual is None or expected is None:
+        return None if actual is expected else f"None mismatch: {actual} is not {expected}"
+    if isinstance(actual, _BOOLEANS) and isinstance(expected, _BOOLEANS):
+        return None if actual == expected else f"Booleans mismatch: {actual} is not {expected}"
+    if isinstance(actual, _NUMBERS) and isinstance(expected, _NUMBERS):
+        if rules.dtype and type(actual) is not type(expected):
+            return f"The (d)types do not match: {type(actual)} != {type(expected)}."
+        return _tensors_differ(_of_number(actual), _of_number(expected), rules)
+    _check_related(actual, expected, rules.allow_subclasses)
+    return _tensors_differ(weft.as_tensor(actual), weft.as_tensor(expected), rules)
+
+
+def _of_number(value: Any) -> Tensor:
+    return weft.as_tensor(np.asarray(value))
+
+
+def _class_of(value: object) -> type:
+    """The class of a value, which is Tensor for tensors of any layout."""
+    is_sparse = isinstance(value, Tensor) and value.layout != weft.strided
+    return type(value) if not is_sparse or value.__class__.__module__[:5] != "weft." else Tensor
+
+
+def _check_related(actual: object, expected: object, allow_subclasses: bool) -> None:
+    """Errors: TypeError unless both are tensors or arrays, and one is of the other's class."""
+    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    same = _class_of(actual) is _class_of(expected)
+    known = isinstance(actual, (Tensor, np.ndarray)) and isinstance(expected, (Tensor, np.ndarray))
+    if not known or not (same or (allow_subclasses and related)):
+        raise ArgumentTypeError(
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.",
+            expected="two tensors, two arrays, two numbers, or containers of such",
+            got=f"{type(actual).__name__} and {type(expected).__name__}",
+            fix="convert both to tensors",
         )
-    if both_tensors and checks["device"] and one.device != other.device:
-        return f"The values for attribute 'device' do not match: {one.device} != {other.device}."
-    if one.is_meta or other.is_meta:
-        return None  # there are no values
+
+
+def _tensors_differ(one: Tensor, other: Tensor, rules: Rules) -> str | None:
+    """The difference between two tensors: their attributes, then their values by layout."""
+    found = _other_attribute(one, other, rules)
+    if found is not None or one.is_meta or other.is_meta:
+        return found  # on meta there are no values
+    if one.layout != other.layout:
+        one, other = one.to_dense(), other.to_dense()
+    if one.layout == weft.sparse_coo:
+        return _sparse_differ(one, other, rules)
+    if one.layout in _COMPRESSED:
+        return _compressed_differ(one, other, rules)
+    return _values_differ(one, other, rules, "Tensor-likes" if one.ndim else "Scalars")
+
+
+def _other_attribute(one: Tensor, other: Tensor, rules: Rules) -> str | None:
+    asked = (
+        ("shape", True, one.shape, other.shape),
+        ("layout", rules.layout, one.layout, other.layout),
+        ("device", rules.device, one.device, other.device),
+        ("dtype", rules.dtype, one.dtype, other.dtype),
+        ("stride()", rules.stride and one.layout == weft.strided, one.stride, other.stride),
+    )
+    for name, is_asked, mine, theirs in asked:
+        if is_asked:
+            mine, theirs = (mine(), theirs()) if callable(mine) else (mine, theirs)
+            if mine != theirs:
+                return f"The values for attribute '{name}' do not match: {mine} != {theirs}."
+    return None
+
+
+def _sparse_differ(one: Any, other: Any, rules: Rules) -> str | None:
+    if one.sparse_dim() != other.sparse_dim():
+        return (
+            "The number of sparse dimensions in sparse COO tensors does not match: "
+            f"{one.sparse_dim()} != {other.sparse_dim()}"
+        )
+    if one.is_coalesced() != other.is_coalesced():
+        one, other = one.coalesce(), other.coalesce()
+    if one._nnz() != other._nnz():
+        return _other_count("COO", one, other)
+    return _values_differ(
+        one._indices(), other._indices(), rules, "Sparse COO indices"
+    ) or _values_differ(one._values(), other._values(), rules, "Sparse COO values")
+
+
+def _compressed_differ(one: Any, other: Any, rules: Rules) -> str | None:
+    name = str(one.layout).rpartition("_")[2].upper()
+    if one._nnz() != other._nnz():
+        return _other_count(name, one, other)
+    by_row = one.layout in (weft.sparse_csr, weft.sparse_bsr)
+    for part in ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices"):
+        mine, theirs = getattr(one, part)(), getattr(other, part)()
+        found = _values_differ(mine, theirs, rules, f"Sparse {name} {part}")
+        if found is not None:
+            return found
+    return _values_differ(one.values(), other.values(), rules, f"Sparse {name} values")
+
+
+def _other_count(name: str, one: Any, other: Any) -> str:
+    return (
+        f"The number of specified values in sparse {name} tensors does not match: "
+        f"{one._nnz()} != {other._nnz()}"
+    )
+
+
+def _values_differ(one: Tensor, other: Tensor, rules: Rules, title: str) -> str | None:
+    """The difference between the values of two dense tensors."""
+    tolerance = rules.tolerance
     if tolerance is None:
         kinds = (_TOLERANCES.get(t.dtype.name, (0.0, 0.0)) for t in (one, other))
-        tolerance = tuple(map(max, zip(*kinds, strict=True)))
-    return _far(_array(one), _array(other), tolerance, equal_nan)
+        relative, absolute = map(max, zip(*kinds, strict=True))
+        tolerance = relative, absolute
+    return _far(_array(one), _array(other), tolerance, rules.equal_nan, title)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -183,23 +292,37 @@ def _array(tensor: Tensor) -> Any:
     return found.astype(np.complex128 if found.dtype.kind == "c" else np.float64)
 
 
-def _far(one: Any, other: Any, tolerance: tuple[float, float], equal_nan: bool) -> str | None:
+def _far(
+    one: Any, other: Any, tolerance: tuple[float, float], equal_nan: bool, title: str
+) -> str | None:
     relative, absolute = tolerance
-    close = np.isclose(one, other, rtol=relative, atol=absolute, equal_nan=equal_nan)
+    exact = tolerance == (0.0, 0.0)
+    close = one == other  # of integers, which floats cannot always tell apart
+    if not exact or equal_nan:
+        close = close | np.isclose(one, other, rtol=relative, atol=absolute, equal_nan=equal_nan)
     if close.all():
         return None
-    title = "Scalars" if one.ndim == 0 else "Tensor-likes"
+    whole = one.dtype.kind == other.dtype.kind == "i"
     with np.errstate(all="ignore"):
-        away = np.abs(one.astype(np.complex128) - other.astype(np.complex128))
-        share = away / np.abs(other.astype(np.complex128))
-    lines = [f"{title} are not {'equal' if tolerance == (0.0, 0.0) else 'close'}!", ""]
-    if one.ndim:
-        count = int((~close).sum())
-        lines.append(f"Mismatched elements: {count} / {one.size} ({100 * count / one.size:.1f}%)")
-    place = np.unravel_index(
-        np.argmax(np.where(close, -1, np.nan_to_num(away, nan=np.inf))), one.shape
-    )
-    index = f" at index {tuple(map(int, place))}" if one.ndim else ""
-    lines.append(f"Greatest absolute difference: {away[place]}{index} (up to {absolute} allowed)")
-    lines.append(f"Greatest relative difference: {share[place]}{index} (up to {relative} allowed)")
-    return "\n".join(lines)
+        away = np.abs(one - other if whole else _wide(one) - _wide(other))
+        share = away / np.abs(_wide(other))
+    head = f"{title} are not {'equal' if exact else 'close'}!\n\n"
+    limits = ("", "") if exact else (f" (up to {absolute} allowed)", f" (up to {relative} allowed)")
+    if not one.ndim:
+        return (
+            f"{head}Expected {other} but got {one}.\nAbsolute difference: {away}{limits[0]}\n"
+            f"Relative difference: {share}{limits[1]}"
+        )
+    count = int((~close).sum())
+    lines = [f"Mismatched elements: {count} / {one.size} ({100 * count / one.size:.1f}%)"]
+    for name, sizes, limit in (("absolute", away, limits[0]), ("relative", share, limits[1])):
+        place = np.unravel_index(
+            np.argmax(np.where(close, -1, np.nan_to_num(sizes, nan=np.inf))), one.shape
+        )
+        index = tuple(map(int, place))
+        lines.append(f"Greatest {name} difference: {sizes[place]} at index {index}{limit}")
+    return head + "\n".join(lines)
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.complex128)

@@ -28,9 +28,7 @@ _gather(
 vars(sys.modules[f"{__name__}.cpp_extension"]).update(
     is_ninja_available=absent.is_ninja_available, CUDA_HOME=None, ROCM_HOME=None
 )
-_find, __dir__ = _export_later(
-    __name__, {"swap_tensors": "swapping", "get_cpp_backtrace": "absent"}
-)
+_find, __dir__ = _export_later(__name__, {"get_cpp_backtrace": "absent"})
 
 
 def set_module(obj: object, mod: str) -> None:
@@ -41,6 +39,8 @@ def set_module(obj: object, mod: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "swap_tensors":
+        return import_module("weft.tensor.swapping").swap_tensors
     if name in ("_contextlib", "_pytree", "_python_dispatch", "_triton"):
         return import_module(f"weft.utils.{name}")
     return _find(name)

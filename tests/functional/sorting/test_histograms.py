@@ -64,3 +64,19 @@ def test_counts_of_equal_intervals(dtype: str) -> None:
     found = weft.histc(weft.tensor(values), 5, 1, 21)
     counts, _ = np.histogram(values, 5, (1, 21))
     assert found.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 2.0), (5.0, 5.0), (1.0, 3.0)])
+def test_a_range_of_one_number_has_room_on_both_sides(bounds: tuple[float, float]) -> None:
+    def counted(lib: Any) -> Any:
+        values = lib.tensor([1.0, 2.0, 3.0])
+        one = lib.histogram(values, 2, range=bounds)
+        more = lib.histogramdd(values.reshape(3, 1), [2], range=list(bounds))
+        return [
+            one.hist.tolist(),
+            one.bin_edges.tolist(),
+            more.hist.tolist(),
+            more.bin_edges[0].tolist(),
+        ]
+
+    assert counted(weft) == counted(torch)

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from oracle import torch
 from weft.debug import stages
 from weft.functional.indexing import bag_products
 
@@ -150,3 +151,52 @@ def test_no_rows_in_memory(mode: str, offsets: bool, monkeypatch: pytest.MonkeyP
         return table.grad
 
     assert bytes_of(stages(step)["plan"]) < 16 * 100 * 64 * 4 / 4
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding_idx", [None, 1])
+@pytest.mark.parametrize("offsets", [[0, 2, 2], [0, 1, 1], [0, 2, 3], [0, 3]])
+def test_the_end_of_the_last_bag(offsets: list[int], padding_idx: int | None, mode: str) -> None:
+    """The last offset counts only where PyTorch reads it: of sums without padding."""
+    given = {"mode": mode, "padding_idx": padding_idx, "include_last_offset": True}
+    mine, theirs = (
+        lib.nn.functional.embedding_bag(
+            lib.tensor([0, 1, 2]), lib.arange(6.0).reshape(3, 2), lib.tensor(offsets), **given
+        ).tolist()
+        for lib in (weft, torch)
+    )
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding_idx", [None, 0])
+@pytest.mark.parametrize("wrong", [-1, 11])
+def test_rows_that_are_not_there_are_refused_at_the_call(
+    wrong: int, padding_idx: int | None, mode: str
+) -> None:
+    with pytest.raises(RuntimeError, match="Expected idx >= 0 && idx < num_embeddings"):
+        F.embedding_bag(
+            weft.tensor([[wrong, 1]]), weft.ones(10, 2), padding_idx=padding_idx, mode=mode
+        )
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_sparse_gradients_have_no_rows_of_padding(mode: str) -> None:
+    def gradient(lib: Any) -> Any:
+        table = lib.ones(4, 2, requires_grad=True)
+        index = lib.tensor([[0, 0, 3], [1, 2, 0]])
+        lib.nn.functional.embedding_bag(
+            index, table, padding_idx=0, sparse=True, mode=mode
+        ).sum().backward()
+        return table.grad._nnz(), table.grad.to_dense().tolist()
+
+    assert gradient(weft) == gradient(torch)
+
+
+def test_weights_of_no_indices_have_a_gradient() -> None:
+    weights = weft.zeros(0, requires_grad=True)
+    nothing, starts = weft.tensor([], dtype=weft.int64), weft.tensor([0, 0])
+    F.embedding_bag(
+        nothing, weft.ones(3, 2), starts, mode="sum", per_sample_weights=weights
+    ).sum().backward()
+    assert weights.grad is not None and weights.grad.shape == (0,)

@@ -1,11 +1,12 @@
-"""Settings of PyTorch's under `torch.__future__`: how `Module.to` replaces parameters. Here there is one way.
+"""Settings of PyTorch's under `torch.__future__`: how a module's parameters take converted and loaded values.
 
-A parameter stays the object that it is and takes the new value, whatever its type; optimizers keep what they hold.
+By default a parameter stays the object that it is and takes the new value, whatever its type; optimizers keep what they
+hold. It may be overwritten by a new parameter, or exchange what it is with one (`utils.swap_tensors`).
 """
 
 from __future__ import annotations
 
-from weft.errors import NotDefinedError
+from weft.nn.module.to_device import Conversion
 
 __all__ = [
     "get_overwrite_module_params_on_conversion",
@@ -15,31 +16,21 @@ __all__ = [
 ]
 
 
-def _refuse(name: str, value: bool) -> None:
-    if value:
-        raise NotDefinedError(
-            f"{name}(True): parameters stay the objects that they are",
-            expected="False",
-            got="True",
-            fix="leave the setting as it is; assign new parameters with setattr or load_state_dict(assign=True)",
-        )
-
-
 def get_overwrite_module_params_on_conversion() -> bool:
-    """True if converting a module makes new parameters: False."""
-    return False
+    """True if converting a module makes new parameters. Default: False."""
+    return Conversion.overwrites
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Errors: NotImplementedError on True."""
-    _refuse("set_overwrite_module_params_on_conversion", value)
+    """Let conversions of modules make new parameters, or let the old ones take the values."""
+    Conversion.overwrites = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """True if converting a module swaps parameters with new ones: False."""
-    return False
+    """True if converting or loading a module swaps its parameters with new ones. Default: False."""
+    return Conversion.swaps
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Errors: NotImplementedError on True."""
-    _refuse("set_swap_module_params_on_conversion", value)
+    """Let parameters be swapped with the converted and the loaded ones, which `Tensor.module_load` makes."""
+    Conversion.swaps = value

@@ -86,7 +86,7 @@ def isclose(
     close = input == other
     if equal_nan and input._dtype.category >= 2:
         close = close | ((input != input) & (other != other))
-    if input._dtype.category == 0:
+    if input._dtype.category == 0 or (rtol == 0 and atol == 0):
         return close
     if input._dtype.category == 1:
         input, other = cast(input, dtypes.float64), cast(other, dtypes.float64)

@@ -168,9 +168,9 @@ def _in_bins(
     for k, count in enumerate(bins):
         column = points[:, k]
         low, high = (0.0, float(not column.size)) if ranges is None else ranges[2 * k : 2 * k + 2]
-        low, high = (
-            (low, high) if isinstance(count, Tensor) else _bounds(name, column, low, high, 0.5)
-        )
+        if not isinstance(count, Tensor):
+            of_values = column if ranges is None else column[:0]  # a given range is never theirs
+            low, high = _bounds(name, of_values, low, high, 0.5)
         edges.append(_edges(count, low, high, points.dtype))
     weights = None if weight is None else host.to_numpy(weight).reshape(-1).astype(np.float64)
     if weight is not None and weights is not None and len(weights) != len(points):

@@ -16,7 +16,7 @@ import weft
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, DTypeError, IndexRangeError, NotDefinedError, ShapeError
 from weft.functional.indexing import bag_products
 from weft.functional.support import host
 from weft.functional.support.index_bounds import COUNTED, check_index
@@ -185,12 +185,18 @@ def embedding_bag(
     input, weight = _in_today_order(input, weight)
     _check_bags(input, weight, mode, per_sample_weights, sparse)
     starts = _starts(input, offsets, include_last_offset)
+    if include_last_offset and (mode == "max" or padding_idx is not None):
+        starts[-1] = input.numel()  # as in PyTorch, which takes the last bag to the end here
+    _check_rows(input, weight._shape[0])
     place = None if padding_idx is None else _left_out(padding_idx, weight._shape[0])
     flat = reshape(input, (input.numel(),))
     options = (max_norm, norm_type, scale_grad_by_freq, sparse)
     if not flat._shape[0]:
         nothing = full((len(starts) - 1, weight._shape[1]), 0, weight._dtype)
-        return nothing + embedding(flat, weight, None, *options).sum(0)
+        rows = embedding(flat, weight, None, *options)
+        if per_sample_weights is not None:
+            rows = rows * reshape(per_sample_weights, (0, 1))
+        return nothing + cast(rows, weight._dtype).sum(0)
     kept = None
     if padding_idx is not None:
         kept = cast(flat, dtypes.int64) != place
@@ -199,11 +205,28 @@ def embedding_bag(
         table = tables.prepared(flat, weight, *options[:3])
         found = _multiplied(flat, widen(table), kept, per_sample_weights, starts, mode)
     else:
-        rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
+        rows = widen(
+            embedding(flat, weight, place if sparse else None, *options)
+        )  # (M), (n, d) -> (M, d)
         found = _gathered(rows, kept, per_sample_weights, starts, mode)
     if mode == "mean":
         found = found / _counts(kept, starts, found._dtype)
     return cast(found, weight._dtype)
+
+
+def _check_rows(index: Tensor, size: int) -> None:
+    """Errors: IndexRangeError for a row that the table does not have, where the indices are known."""
+    try:
+        check_index("embedding_bag", index, size, 0, False)
+    except IndexRangeError as error:
+        values = host.to_numpy(index)
+        worst = values[(values < 0) | (values >= size)][0]
+        raise IndexRangeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {worst}",
+            expected=error.expected,
+            got=error.got,
+            fix=error.fix,
+        ) from None
 
 
 def _in_today_order(input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

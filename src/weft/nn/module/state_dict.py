@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentTypeError, AssertedError, CheckpointError, NotDefinedError
+from weft._build.lazy import later
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AssertedError,
+    CheckpointError,
+    NotDefinedError,
+)
+from weft.nn.module.to_device import Conversion
 from weft.nn.parameter import Parameter, is_lazy
+
+swapping = later("weft.tensor.swapping")
 
 if TYPE_CHECKING:
     from weft.nn.module.module import Module
@@ -258,14 +268,33 @@ def load_tensor(
             f"size mismatch for {key}: copying a param with shape {new.shape} from checkpoint, "
             f"the shape in current model is {tensor.shape}."
         )
+    if tensor.is_meta and not new.is_meta and not assign:
+        warn_no_op(key)
     with weft.no_grad():
-        if assign:
+        if Conversion.swaps:
+            swap_loaded(tensor, new, assign)
+        elif assign:
             put(module, name, tensor, new)
         else:
-            if tensor.is_meta and not new.is_meta:
-                warn_no_op(key)
             tensor.copy_(new)
     return None
+
+
+def swap_loaded(tensor: Tensor, new: Tensor, assign: bool) -> None:
+    """Exchange a parameter or buffer with what its `module_load` makes of the loaded one. Errors: RuntimeError where
+    that is one of the two themselves."""
+    made = tensor.module_load(new, assign=assign)
+    if made is new or made is tensor:
+        raise ArgumentError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in "
+            "module_load",
+            expected="a new tensor",
+            got="self" if made is tensor else "other",
+            fix="detach the result",
+        )
+    if isinstance(tensor, Parameter) and not isinstance(made, Parameter):
+        made = Parameter(made, requires_grad=tensor.requires_grad)
+    swapping.swap_tensors(tensor, made)
 
 
 def warn_no_op(key: str) -> None:

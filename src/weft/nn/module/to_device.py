@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft._build.lazy import later
 from weft._typing import DeviceLike
 from weft.errors import ArgumentTypeError, NoDataError
 from weft.nn.module.checks import typename
 from weft.nn.module.members import own_values
 from weft.tensor.leaves import show_data
+
+swapping = later("weft.tensor.swapping")
+parameters = later("weft.nn.parameter")
 
 if TYPE_CHECKING:
     from weft.nn.module.module import Module
@@ -106,15 +110,36 @@ def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     return convert
 
 
+class Conversion:
+    """How a module's parameters take converted values: by default they stay the tensors that they are (`weft.__future__`
+    sets the other ways)."""
+
+    overwrites = False
+    swaps = False
+
+
+def _give(module: Module, name: str, parameter: Tensor, new: Tensor) -> None:
+    """Give a parameter a converted value, or put a new parameter in its place."""
+    if not (Conversion.swaps or Conversion.overwrites):
+        show_data(parameter, new)
+        return
+    made = parameters.Parameter(new, parameter.requires_grad)
+    if Conversion.swaps:
+        swapping.swap_tensors(parameter, made)
+    else:
+        module._parameters[name] = made
+
+
 def replace_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
     """Replace the value of each of a module's own parameters, gradients and buffers by `fn` of it."""
     with weft.no_grad():
-        for parameter in module._parameters.values():
+        for name, parameter in list(module._parameters.items()):
             if parameter is not None:
                 gradient, parameter.grad = parameter.grad, None
                 new = fn(parameter)
-                if new is not parameter:
-                    show_data(parameter, new)
+                if new is not parameter or Conversion.swaps:
+                    _give(module, name, parameter, new)
+                    parameter = module._parameters[name]
                 if gradient is not None:
                     new = fn(gradient)
                     if new is not gradient:

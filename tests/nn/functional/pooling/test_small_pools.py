@@ -69,3 +69,13 @@ def test_sizes_that_are_no_integers_are_refused_however_often_equal_ones_were_ta
     for size in (2.0, (2.0, 2.0)):
         with pytest.raises(TypeError):
             weft.nn.functional.max_pool2d(x, size)
+
+
+def test_places_outside_of_the_result_are_refused(lib: Any) -> None:
+    places = lib.tensor([[[[0, 40], [3, 2]]]])
+    with pytest.raises(
+        RuntimeError, match="Found an invalid max index: 40 .output volumes are of size 4x4"
+    ):
+        lib.nn.functional.max_unpool2d(lib.ones(1, 1, 2, 2), places, 2)
+    with pytest.raises(RuntimeError, match="non-zero size for non-batch"):
+        lib.nn.functional.fractional_max_pool2d(lib.ones(1, 0, 4, 4), 2, output_size=2)

@@ -219,6 +219,20 @@ def _check_adaptive_input(
         )
 
 
+def need_elements(function: str, input: Tensor, spatial: int) -> None:
+    """Errors: ShapeError where channels, or a dimension that is pooled, are empty; a batch may be."""
+    lead = len(input._shape) - spatial - 1
+    for dimension, size in enumerate(input._shape[lead:], lead):
+        if not size:
+            raise ShapeError(
+                f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got "
+                f"{list(input._shape)} with dimension {dimension} being empty.",
+                expected="channels, and elements to pool",
+                got=describe("input", input),
+                fix="check how the input became empty",
+            )
+
+
 def _wrong_count(function: str, count: int, spatial: int) -> str:
     if spatial == 1:
         return f"{function}() argument 'output_size' should contain one int (got {count})"

@@ -14,10 +14,12 @@ from typing import Any
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from weft.functional.random.generator import unit
 from weft.functional.reductions.sums_and_extrema import first_extreme
 from weft.functional.shape.slicing import narrow
+from weft.functional.support import host
+from weft.functional.support.index_bounds import check_index
 from weft.functional.support.memory_formats import in_order
 from weft.nn.functional.conv_arguments import numbers
 from weft.nn.functional.pooling import arguments
@@ -136,6 +138,21 @@ def _check_rank(name: str, input: Tensor, spatial: int) -> None:
         )
 
 
+def _check_places(indices: Tensor, sizes: Shape) -> None:
+    """Errors: IndexRangeError for a position outside of the result, where the indices are known."""
+    try:
+        check_index("max_unpool", indices, math.prod(sizes), None, False)
+    except IndexRangeError:
+        values = host.to_numpy(indices)
+        worst = values[(values < 0) | (values >= math.prod(sizes))][0]
+        raise IndexRangeError(
+            f"Found an invalid max index: {worst} (output volumes are of size {'x'.join(map(str, sizes))})",
+            expected=f"0 <= index < {math.prod(sizes)}",
+            got=str(worst),
+            fix="pass the indices and sizes of the pooling that is undone",
+        ) from None
+
+
 def _max_unpool(
     name: str,
     input: Tensor,
@@ -161,6 +178,7 @@ def _max_unpool(
             fix="pass what max_pool gave with return_indices=True",
         )
     places = _unpooled_size(input, sizes, steps, widths, output_size, spatial)
+    _check_places(indices, places)
     x, index = batched(input, spatial), batched(indices, spatial)
     count = math.prod(x._shape[2:])
     lines = (*x._shape[:2], count)
@@ -302,6 +320,7 @@ def _fractional(
     _check_rank(name, input, spatial)
     window = numbers(kernel, spatial, "kernel_size")
     places = _fractional_sizes(input, output_size, output_ratio, spatial)
+    arguments.need_elements(name, input, spatial)
     x = batched(input, spatial)
     sizes = x._shape[2:]
     for size, width, count in zip(sizes, window, places, strict=True):
