@@ -111,8 +111,8 @@ def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
 
 
 class Conversion:
-    """How a module's parameters take converted values. By default they stay the tensors that they are; `__future__` sets
-    the other ways."""
+    """How a module's parameters take converted values. By default they stay the tensors that they are; there are
+    functions in `__future__` that set the other ways."""
 
     overwrites = False
     swaps = False
