@@ -76,7 +76,8 @@ def _of_every(name: str, form: str) -> Callable[..., Any]:
         if place is not None and len(others) > place:
             others, options = others[:place], {keyword: others[place], **options}
         if place is None and not others:
-            others = tuple(options.pop(key) for key in _OPERANDS if key in options)
+            by_name: Any = [options.pop(key) for key in _OPERANDS if key in options]
+            others = tuple(by_name)
         options = {_KEYWORDS.get(key, key): value for key, value in options.items()}
         columns = [_each(called, len(tensors), other) for other in others]
         named = {key: _each(called, len(tensors), value) for key, value in options.items()}

@@ -224,18 +224,17 @@ def _tensors_differ(one: Tensor, other: Tensor, rules: Rules) -> str | None:
 
 
 def _other_attribute(one: Tensor, other: Tensor, rules: Rules) -> str | None:
-    asked = (
+    asked: list[tuple[str, bool, object, object]] = [
         ("shape", True, one.shape, other.shape),
         ("layout", rules.layout, one.layout, other.layout),
         ("device", rules.device, one.device, other.device),
         ("dtype", rules.dtype, one.dtype, other.dtype),
-        ("stride()", rules.stride and one.layout == weft.strided, one.stride, other.stride),
-    )
+    ]
+    if rules.stride and one.layout == other.layout == weft.strided:
+        asked.append(("stride()", True, one.stride(), other.stride()))
     for name, is_asked, mine, theirs in asked:
-        if is_asked:
-            mine, theirs = (mine(), theirs()) if callable(mine) else (mine, theirs)
-            if mine != theirs:
-                return f"The values for attribute '{name}' do not match: {mine} != {theirs}."
+        if is_asked and mine != theirs:
+            return f"The values for attribute '{name}' do not match: {mine} != {theirs}."
     return None
 
 
