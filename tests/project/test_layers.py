@@ -282,7 +282,7 @@ def test_tests_lie_in_the_rooms_of_the_source() -> None:
 
 # Folders whose modules are tested where they are used, and where that is.
 TESTED_ELSEWHERE = {
-    "compat/aten", "compat/torch", "cuda", "signal", "testing",  # by names and programs: `compat`, `nn`, `project`
+    "compat/aten", "compat/torch", "cuda", "signal", # by names and programs: `compat`, `nn`, `project`
     "engine/devices/cpu/attention", "engine/devices/cpu/llvm",  # by kernels: `kernels`, `codegen`
     "ops/composite", "ops/contractions", "ops/structure",  # row by row, the whole table at once: `ops`
     "utils/overview",  # of what models are: `debug`, `nn`

@@ -48,12 +48,11 @@ from weft.ops import OPS
 from weft.ops.primitives import concat, full, reshape
 from weft.tensor import arguments
 from weft.tensor.determinism import unwritten
+from weft.tensor.identities import identity
 from weft.tensor.layout import format_strides
 from weft.tensor.memory.host_memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading.values import describe
-
-swapping = later("weft.tensor.swapping")
 
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive
@@ -575,8 +574,8 @@ def detach(input: Tensor) -> Tensor:  # noqa: A002
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
-    """What `load_state_dict` puts in the place of this tensor under
-    `weft.__future__.set_swap_module_params_on_conversion(True)`; subclasses override it.
+    """A tensor for `load_state_dict` to put in the place of this one, where parameters are swapped
+    (`weft.__future__.set_swap_module_params_on_conversion`); subclasses override it.
 
     Args:
         other: the loaded tensor.
@@ -593,7 +592,7 @@ METHODS: dict[str, Any] = {
     "resize_": resize_,
     "requires_grad_": requires_grad_,
     "module_load": module_load,
-    "_cdata": property(lambda self: swapping.identity(self)),
+    "_cdata": property(identity),
     "detach_": detach_,
     "_is_view": is_view,
     "_make_subclass": staticmethod(make_subclass),

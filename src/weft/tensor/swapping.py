@@ -1,30 +1,11 @@
-"""swap_tensors: two tensors exchange what they are; `_cdata`, the number of what a handle shows."""
+"""swap_tensors: two tensors exchange what they are."""
 
 from __future__ import annotations
 
-from itertools import count
-from weakref import ref
-
 from weft.engine.frontend.tensor import Tensor
+from weft.tensor.identities import identity, renumber
 from weft.tensor.leaves import show_data
 from weft.tensor.modes import no_grad
-
-_numbers = count(1 << 20, 64)
-_identities: dict[
-    int, tuple[object, int]
-] = {}  # by the id of a handle that has been asked, or swapped
-
-
-def identity(self: Tensor) -> int:
-    """A number that a tensor keeps while it is the same tensor, whatever its value; `swap_tensors` exchanges it."""
-    known = _identities.get(id(self))
-    return _number(self, next(_numbers)) if known is None else known[1]
-
-
-def _number(tensor: Tensor, number: int) -> int:
-    place = id(tensor)
-    _identities[place] = ref(tensor, lambda _: _identities.pop(place, None)), number
-    return number
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
@@ -47,5 +28,5 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for tensor, new in ((t1, attributes[1]), (t2, attributes[0])):
         vars(tensor).clear()
         vars(tensor).update(new)
-    _number(t1, numbers[1])
-    _number(t2, numbers[0])
+    renumber(t1, numbers[1])
+    renumber(t2, numbers[0])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from weft.sparse.tensor import SparseTensor
 
 # Relative and absolute tolerance of PyTorch's testing.assert_close.
 _TOLERANCES = {
@@ -26,7 +29,7 @@ _COMPRESSED = (weft.sparse_csr, weft.sparse_csc, weft.sparse_bsr, weft.sparse_bs
 
 
 class Rules(NamedTuple):
-    """What counts as close, and which attributes have to be equal; a tolerance of None goes by the dtype."""
+    """Rules of a comparison: tolerances (None: by the dtype) and the attributes that have to be equal."""
 
     tolerance: tuple[float, float] | None
     equal_nan: bool
@@ -171,7 +174,7 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _compared(actual: Any, expected: Any, rules: Rules) -> str | None:
+def _compared(actual: object, expected: object, rules: Rules) -> str | None:
     """The difference between two leaves. Errors: TypeError for what cannot be compared."""
     if actual is None or expected is None:
         return None if actual is expected else f"None mismatch: {actual} is not {expected}"
@@ -185,7 +188,7 @@ def _compared(actual: Any, expected: Any, rules: Rules) -> str | None:
     return _tensors_differ(weft.as_tensor(actual), weft.as_tensor(expected), rules)
 
 
-def _of_number(value: Any) -> Tensor:
+def _of_number(value: object) -> Tensor:
     return weft.as_tensor(np.asarray(value))
 
 
@@ -217,10 +220,14 @@ def _tensors_differ(one: Tensor, other: Tensor, rules: Rules) -> str | None:
     if one.layout != other.layout:
         one, other = one.to_dense(), other.to_dense()
     if one.layout == weft.sparse_coo:
-        return _sparse_differ(one, other, rules)
+        return _sparse_differ(_sparse(one), _sparse(other), rules)
     if one.layout in _COMPRESSED:
-        return _compressed_differ(one, other, rules)
+        return _compressed_differ(_sparse(one), _sparse(other), rules)
     return _values_differ(one, other, rules, "Tensor-likes" if one.ndim else "Scalars")
+
+
+def _sparse(tensor: Tensor) -> SparseTensor:
+    return cast("SparseTensor", tensor)
 
 
 def _other_attribute(one: Tensor, other: Tensor, rules: Rules) -> str | None:
@@ -238,7 +245,7 @@ def _other_attribute(one: Tensor, other: Tensor, rules: Rules) -> str | None:
     return None
 
 
-def _sparse_differ(one: Any, other: Any, rules: Rules) -> str | None:
+def _sparse_differ(one: SparseTensor, other: SparseTensor, rules: Rules) -> str | None:
     if one.sparse_dim() != other.sparse_dim():
         return (
             "The number of sparse dimensions in sparse COO tensors does not match: "
@@ -253,7 +260,7 @@ def _sparse_differ(one: Any, other: Any, rules: Rules) -> str | None:
     ) or _values_differ(one._values(), other._values(), rules, "Sparse COO values")
 
 
-def _compressed_differ(one: Any, other: Any, rules: Rules) -> str | None:
+def _compressed_differ(one: SparseTensor, other: SparseTensor, rules: Rules) -> str | None:
     name = str(one.layout).rpartition("_")[2].upper()
     if one._nnz() != other._nnz():
         return _other_count(name, one, other)
@@ -266,7 +273,7 @@ def _compressed_differ(one: Any, other: Any, rules: Rules) -> str | None:
     return _values_differ(one.values(), other.values(), rules, f"Sparse {name} values")
 
 
-def _other_count(name: str, one: Any, other: Any) -> str:
+def _other_count(name: str, one: SparseTensor, other: SparseTensor) -> str:
     return (
         f"The number of specified values in sparse {name} tensors does not match: "
         f"{one._nnz()} != {other._nnz()}"
@@ -292,7 +299,7 @@ def _array(tensor: Tensor) -> Any:
 
 
 def _far(
-    one: Any, other: Any, tolerance: tuple[float, float], equal_nan: bool, title: str
+    one: np.ndarray, other: np.ndarray, tolerance: tuple[float, float], equal_nan: bool, title: str
 ) -> str | None:
     relative, absolute = tolerance
     exact = tolerance == (0.0, 0.0)
@@ -323,5 +330,5 @@ def _far(
     return head + "\n".join(lines)
 
 
-def _wide(array: Any) -> Any:
+def _wide(array: np.ndarray) -> Any:
     return array.astype(np.complex128)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.tensor.layout import MemoryFormat
 
 
-def _bounds(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[Any, Any]:
     """The interval, by default [-9, 9) for floats and what a type has of [-9, 10) for integers, within the type's
     numbers. Errors: ArgumentError on one that is empty, or outside of them."""
     is_float = dtype.is_floating_point or dtype.is_complex
@@ -51,7 +51,7 @@ def _bounds(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return _within(dtype, low, high)
 
 
-def _within(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _within(dtype: DType, low: float, high: float) -> tuple[Any, Any]:
     """The part of [low, high) that a type has; of integers its whole numbers."""
     is_float = dtype.is_floating_point or dtype.is_complex
     info = None if dtype is weft.bool else (weft.finfo if is_float else weft.iinfo)(dtype)
@@ -68,13 +68,13 @@ def _within(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return math.ceil(max(low, least)), math.ceil(min(high, most + 1))
 
 
-def _drawn(shape: Shape, dtype: Any, low: Any, high: Any) -> Any:
+def _drawn(shape: Shape, dtype: DType, low: float, high: float) -> Any:
     if dtype.is_complex:
         part = weft.float32 if dtype is weft.complex64 else weft.float64
         return weft.complex(_drawn(shape, part, low, high), _drawn(shape, part, low, high))
     if dtype.is_floating_point:
         return weft.empty(shape, dtype=dtype).uniform_(low, high)
-    return weft.randint(low, min(high, weft.iinfo(weft.int64).max), shape).to(dtype)
+    return weft.randint(int(low), int(min(high, weft.iinfo(weft.int64).max)), shape).to(dtype)
 
 
 def make_tensor(

@@ -111,8 +111,8 @@ def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
 
 
 class Conversion:
-    """How a module's parameters take converted values. By default they stay the tensors that they are; there are
-    functions in `__future__` that set the other ways."""
+    """Settings of `__future__`: parameters that take converted values stay the tensors that they are, unless they are
+    overwritten or swapped."""
 
     overwrites = False
     swaps = False
