@@ -177,8 +177,10 @@ def why_grad(target: Tensor, loss: Tensor | None = None) -> Why:
     if wanted not in records_below([root]):
         return _break(target, loss) or Why(
             "no path leads from the loss to it: the loss does not use it, or uses a detached copy",
-            "",
-            ("ask before the loss is read, or within weft.debug.capture, to be told the line",),
+            _line_of(value_of(loss)),
+            (
+                "of a detached copy the line is told before the loss is read, or within weft.debug.capture",
+            ),
         )
     return _along(path_to([root], wanted)[::-1], target, loss)
 
