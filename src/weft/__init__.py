@@ -100,7 +100,8 @@ _ASKED = (
 _PRIVATE = (
     "_amp_foreach_non_finite_check_and_unscale_ _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half "
     "_cast_Int _cast_Long _cast_Short _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
-    "_grouped_mm _sample_dirichlet _shape_as_tensor _standard_gamma"
+    "_grouped_mm _sample_dirichlet _shape_as_tensor _standard_gamma _validate_sparse_compressed_tensor_args "
+    "_validate_sparse_coo_tensor_args"
 )
 _PRIVATE_MODULES = (
     "_C", "_dynamo", "_higher_order_ops", "_inductor", "_logging", "_prims", "_prims_common", "_refs", "_utils",

@@ -127,3 +127,24 @@ def test_a_stream_has_its_own_order(lib, options):
     with pytest.raises(ValueError) as caught:
         lib.utils.data.DataLoader(Stream(), **options)
     assert f"expected unspecified {name} option, but got {name}={option}" in str(caught.value)
+
+
+class _Fails:
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        if index in (2, 3):
+            raise NotImplementedError(f"no example {index}")
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pass_goes_on_behind_a_batch_that_fails(lib, workers):
+    batches = iter(lib.utils.data.DataLoader(_Fails(), batch_size=2, num_workers=workers))
+    assert next(batches).tolist() == [0, 1]
+    with pytest.raises(NotImplementedError, match="no example 2"):
+        next(batches)
+    assert next(batches).tolist() == [4, 5]
+    with pytest.raises(StopIteration):
+        next(batches)

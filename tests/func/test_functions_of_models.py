@@ -66,3 +66,30 @@ def test_an_ensemble_is_mapped(lib: Any) -> None:
     made = lib.func.vmap(called, in_dims=(0, 0, None))(params, buffers, x)
     for row, model in zip(made, models, strict=True):
         np.testing.assert_allclose(row.tolist(), model(x).tolist(), rtol=1e-5, atol=1e-6)
+
+
+def test_attributes_that_are_tensors_are_given_too(lib):
+    class Shifted(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = lib.ones(2)
+
+        def forward(self, x):
+            return x + self.shift + self.more
+
+    layer = Shifted()
+    given = {"shift": lib.full((2,), 3.0), "more": lib.full((2,), 4.0)}
+    assert lib.func.functional_call(layer, given, lib.zeros(2)).tolist() == [7.0, 7.0]
+    assert layer.shift.tolist() == [1.0, 1.0] and not hasattr(layer, "more")
+
+
+def test_a_model_that_is_a_part_of_its_part(lib):
+    layer = lib.nn.Module()
+    layer.part = lib.nn.Linear(1, 1)
+    layer.part.whole = layer
+    layer.forward = lambda x: layer.part(x)
+    before = layer.part.weight
+    given = {"part.whole.part.weight": lib.full((1, 1), 5.0), "part.bias": lib.zeros(1)}
+    call = lib.func.functional_call
+    assert call(layer, given, lib.ones(1, 1), tie_weights=False).item() == 5.0
+    assert layer.part.weight is before

@@ -201,3 +201,16 @@ def test_parts_that_do_not_fit(given: Any) -> None:
     for name in ("csr", "csc"):
         with pytest.raises(RuntimeError):
             getattr(weft, f"sparse_{name}_tensor")(*given, (1, 1))
+
+
+def test_parts_of_sparse_tensors_are_checked(lib):
+    square = lib.tensor([[1.0, 0.0], [0.0, 2.0]])
+    made = square.to_sparse_csr()
+    parts = (made.crow_indices(), made.col_indices(), made.values())
+    assert lib._validate_sparse_compressed_tensor_args(*parts, made.shape, made.layout) is None
+    pairs = square.to_sparse()
+    assert lib._validate_sparse_coo_tensor_args(pairs.indices(), pairs.values(), (2, 2)) is None
+    with pytest.raises(RuntimeError):
+        lib._validate_sparse_compressed_tensor_args(*parts, (2, 1), made.layout)
+    with pytest.raises(RuntimeError):
+        lib._validate_sparse_coo_tensor_args(pairs.indices(), pairs.values(), (1, 2))

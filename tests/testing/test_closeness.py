@@ -136,3 +136,19 @@ def test_draws(case: str, dtype: str) -> None:
 def test_integers_that_floats_cannot_tell_apart(lib: Any) -> None:
     one = lib.tensor(2**53)
     assert not lib.isclose(one, one + 1, rtol=0, atol=0)
+
+
+def test_numbers_of_a_block_leave_the_generator_alone(lib: Any) -> None:
+    from importlib import import_module
+
+    helpers = import_module(f"{lib.__name__}.testing._utils")
+    lib.manual_seed(3)
+    wanted = lib.rand(2).tolist()
+    lib.manual_seed(3)
+    with helpers.freeze_rng_state():
+        lib.rand(5)
+    assert (
+        helpers.wrapper_set_seed(lib.rand, 2).tolist()
+        == helpers.wrapper_set_seed(lib.rand, 2).tolist()
+    )
+    assert lib.rand(2).tolist() == wanted

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions.sampling import standard_gamma
 from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.nn.functional.grouped_products import grouped_mm
+from weft.tensor.layout import Layout
 
 
 def _standard_gamma(input: Any, generator: object = None) -> Any:
@@ -51,6 +54,20 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Any, found_inf: Any, inv_sc
         found_inf.fill_(1.0)
 
 
+def _validate_sparse_coo_tensor_args(
+    indices: Tensor, values: Tensor, size: Shape, is_coalesced: bool | None = None
+) -> None:
+    """Check the parts of a sparse tensor. Errors: RuntimeError where they do not fit."""
+    weft.sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+
+
+def _validate_sparse_compressed_tensor_args(
+    compressed_indices: Tensor, plain_indices: Tensor, values: Tensor, size: Shape, layout: Layout
+) -> None:
+    """Check the parts of a compressed sparse tensor. Errors: RuntimeError where they do not fit."""
+    weft.sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout)
+
+
 def _cast(name: str, dtype: Any) -> Any:
     def cast(input: Any, non_blocking: bool = False) -> Any:
         return input.to(dtype)
@@ -73,6 +90,8 @@ FUNCTIONS: dict[str, Any] = {
     "_sample_dirichlet": _sample_dirichlet,
     "_shape_as_tensor": _shape_as_tensor,
     "_standard_gamma": _standard_gamma,
+    "_validate_sparse_compressed_tensor_args": _validate_sparse_compressed_tensor_args,
+    "_validate_sparse_coo_tensor_args": _validate_sparse_coo_tensor_args,
 }
 globals().update(FUNCTIONS)
 publish(globals())

@@ -14,7 +14,7 @@ import weft
 from weft.data.collate import default_collate, default_convert
 from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-from weft.data.worker import Pool
+from weft.data.worker import Failure, Pool
 from weft.data.worker import get_worker_info as get_worker_info  # PyTorch's place for it
 from weft.engine.devices import trace
 from weft.errors import ArgumentError
@@ -235,6 +235,8 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         began = trace.clock() if trace.is_on() else 0
         batch = next(self._batches)
+        if isinstance(batch, Failure):  # a pass goes on behind it
+            raise batch.taken()
         if began:
             name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
             trace.note("range", began, (name, None))
@@ -267,6 +269,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
                 batch = fetch(indices)
             except StopIteration:
                 return
+            except Exception as error:
+                batch = Failure(error)
             yield batch
 
 

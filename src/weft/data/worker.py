@@ -28,6 +28,19 @@ _END = "end"
 _GLANCE = 0.5  # seconds between checks that the other processes live
 
 
+@dataclass
+class Failure:
+    """An error in the place of a batch, which is raised where the batch is asked for."""
+
+    error: BaseException | None
+
+    def taken(self) -> BaseException:
+        """The error, which is not kept: its traceback leads to the pass that holds this."""
+        error, self.error = self.error, None
+        assert error is not None
+        return error
+
+
 @dataclass(frozen=True)
 class WorkerInfo:
     """The worker that this process is: its number, the number of workers, its seed, its data set."""
@@ -93,18 +106,24 @@ def run_worker(
             except StopIteration:
                 results.put((epoch, number, _END, None))
                 continue
+            except Exception as error:  # of one batch: the pass goes on
+                results.put((epoch, number, "failure", _told(error, info.id)))
+                continue
             # Packed here, not by the queue's thread, so that a failure is reported, not lost.
             results.put((epoch, number, "batch", transport.packed(batch, sent)))
     except KeyboardInterrupt:
         return
     except BaseException as error:
-        text = f"Caught {type(error).__name__} in DataLoader worker process {info.id}.\n"
-        kind: Any = type(error)
-        with contextlib.suppress(Exception):
-            pickle.dumps(kind)
-            results.put((epoch, -1, "error", (kind, text + "Original " + traceback.format_exc())))
-            return
-        results.put((epoch, -1, "error", (RuntimeError, text + traceback.format_exc())))
+        results.put((epoch, -1, "error", _told(error, info.id)))
+
+
+def _told(error: BaseException, worker: int) -> tuple[type[BaseException], str]:
+    """The class of an error, if another process can have it, and its words; called where it is handled."""
+    text = f"Caught {type(error).__name__} in DataLoader worker process {worker}.\n"
+    with contextlib.suppress(Exception):
+        pickle.dumps(type(error))
+        return type(error), text + "Original " + traceback.format_exc()
+    return RuntimeError, text + traceback.format_exc()
 
 
 class Pool:
@@ -156,7 +175,8 @@ class Pool:
             if kind == _END:
                 live.discard(worker)
                 continue
-            batch = self._unpacked(worker, content)
+            failed = kind == "failure"
+            batch = Failure(_as_exception(*content)) if failed else self._unpacked(worker, content)
             give(worker)
             yield batch
 

@@ -12,10 +12,11 @@ import cython
 
 import weft
 from weft._build.compiled import require
-from weft.errors import ArgumentError, GradientError, KindError, NoTensorError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError, KindError, NoTensorError
 from weft.nn.module.members import MODULE, own_values
 
 require(__name__, cython.compiled)
+_MISSING = object()
 
 
 def functional_call(
@@ -66,19 +67,47 @@ def _exchanged(
             _check_names(module, given, own)
         if tie_weights:
             _tie(given, own)
-    previous = []
-    for path, value in given.items():
-        place = owners.get(path)
-        if place is not None:
-            values, name = place
-            previous.append((values, name, values[name]))
-            values[name] = value
+    previous: list[Any] = []
+    try:
+        for path, value in given.items():
+            values, name = owners.get(path) or _attribute(module, path)
+            if values is not None:
+                previous.append((values, name, values.get(name, _MISSING)))
+                values[name] = value
+    except BaseException:
+        _put_back(previous)
+        raise
     return previous
 
 
 def _put_back(previous: list[Any]) -> None:
     for values, name, value in reversed(previous):
-        values[name] = value
+        if value is _MISSING:
+            values.pop(name, None)
+        else:
+            values[name] = value
+
+
+def _attribute(module: Any, path: str) -> tuple[Any, str]:
+    """The attributes of the module that a path leads to, and the name there; None where it leads nowhere.
+
+    Errors: TypeError for an attribute that is no tensor.
+    """
+    *through, name = path.split(".")
+    for child in through:
+        module = getattr(module, "_modules", {}).get(child)
+    if module is None:
+        return None, name
+    values = own_values(module)
+    held = values.get(name)
+    if held is not None and not isinstance(held, weft.Tensor):
+        raise ArgumentTypeError(
+            f"{path}: {held} is not an instance of torch.Tensor",
+            expected="the name of a parameter, a buffer or a tensor",
+            got=type(held).__name__,
+            fix="leave the name out",
+        )
+    return values, name
 
 
 @contextmanager
@@ -116,16 +145,17 @@ def _states(given: Any) -> Any:
 def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
     """The owner of each parameter and buffer: the attributes of its module, and its name there."""
     found = {}
-    waiting = [("", module)]
+    waiting: list[Any] = [("", module, ())]
     while waiting:
-        dotted, owner = waiting.pop()
+        dotted, owner, above = waiting.pop()
         values, below = own_values(owner), []
         for name, kind in owner._kinds.items():
             value = values[name]
             if value is None:
                 continue
             if kind == MODULE:
-                below.append((f"{dotted}{name}.", value))
+                if value is not owner and value not in above:  # else it is above itself
+                    below.append((f"{dotted}{name}.", value, (*above, owner)))
             else:
                 found[dotted + name] = (values, name)
         waiting.extend(reversed(below))
@@ -153,10 +183,10 @@ def _check_names(module: object, given: dict[str, object], own: dict[str, object
     if not missing and not unexpected:
         return
     text = f"Error(s) in reparametrizing for {type(module).__name__}:"
-    if missing:
-        text += "\n\tMissing key(s): " + ", ".join(map(repr, missing)) + "."
     if unexpected:
         text += "\n\tUnexpected key(s): " + ", ".join(map(repr, unexpected)) + "."
+    if missing:
+        text += "\n\tMissing key(s): " + ", ".join(map(repr, sorted(missing))) + "."
     raise GradientError(
         text,
         expected=", ".join(own),

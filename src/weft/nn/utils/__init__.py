@@ -63,7 +63,7 @@ _gather(
         },
         "stateless": {
             "func": "functional_call",
-            "func.modules": "_reparametrize_module=with_members",
+            "func.modules": "_reparametrize_module=with_members _functional_call=functional_call",
         },
         "weight_norm": {
             "nn.utils": "remove_weight_norm weight_norm",

@@ -35,6 +35,21 @@ def _check_amount(amount: float | str) -> None:
         )
 
 
+_validate_pruning_amount_init = (
+    _check_amount  # PyTorch's names, which its tests and older programs call
+)
+
+
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    """Errors: ArgumentError for more elements than there are."""
+    _count(amount, tensor_size)
+
+
+def _compute_nparams_toprune(amount: float, tensor_size: int) -> int:
+    """The number of elements to prune."""
+    return _count(amount, tensor_size)
+
+
 def _count(amount: int | float, size: int) -> int:
     """The number of the `size` elements to prune. Errors: ArgumentError."""
     if isinstance(amount, int) and amount > size:
