@@ -9,6 +9,19 @@ from oracle import torch
 NAN, INF = float("nan"), float("inf")
 
 
+class _Items:
+    """A sequence by its methods alone; without items it cannot be read."""
+
+    def __init__(self, items: list | None) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> object:
+        return self.items[place]
+
+
 def _filled(lib, call):
     """What a call writes into a view of another shape that has as many elements."""
     whole = lib.zeros(2, 3)
@@ -67,6 +80,11 @@ CALLS = {
     "tensor_split at floats": lambda lib: lib.tensor_split(lib.arange(4), lib.tensor([1.0])),
     "empty_strided of other lengths": lambda lib: lib.empty_strided((2,), ()),
     "a storage of a NumPy integer": lambda lib: lib.tensor(len(lib.UntypedStorage(np.int16(3)))),
+    "hardshrink as a method": lambda lib: lib.tensor([-2.0, 0.25, 1.0]).hardshrink(0.5),
+    "prelu as a method": lambda lib: lib.tensor([-2.0, 1.0]).prelu(lib.tensor([0.25])),
+    "a tensor of a user's sequence": lambda lib: lib.tensor(_Items([1, 2.5])),
+    "a tensor of sequences in one": lambda lib: lib.tensor(_Items([_Items([1, 2]), _Items([3, 4])])),
+    "a tensor of a sequence without items": lambda lib: lib.tensor(_Items(None)),
     "a view of the same type": lambda lib: lib.tensor(
         lib.ones(2, requires_grad=True).view(lib.float32).requires_grad
     ),
@@ -83,7 +101,7 @@ def _answer(lib, name: str) -> object:
     """The parts of a result as (type, shape, values), or the first line of an error."""
     try:
         found = CALLS[name](lib)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         return str(error).split("\n")[0].split(", called at")[0]
     parts = found if isinstance(found, tuple) else (found,)
     return [

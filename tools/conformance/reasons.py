@@ -52,6 +52,12 @@ DIFFERENCES = {
     "forward mode": (
         "a dual tensor has memory of its own; one that is overwritten by a constant has no tangent, which is zero"
     ),
+    "`special.i0`, `i1`, `bessel_j0` and their kin at infinities": (
+        "have their limits; PyTorch gives nan"
+    ),
+    "`b = view_as_real(a).transpose_(0, 1); b += 1`": (
+        "has the gradient of the same program out of place; PyTorch's is transposed"
+    ),
     "derivatives": (
         "of the Bessel functions, of `nll_loss` by its weights, of `batch_norm` by its running statistics and others "
         "exist where PyTorch has none; `norm` of order 0 has zeros"

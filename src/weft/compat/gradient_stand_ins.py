@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.function import Function
+from weft.autograd.graph import Node
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, GradientError
 
@@ -66,3 +67,7 @@ class DelayedError:
                 fix="pass the number that DelayedError was made with",
             )
         return _alone(_Raising.apply(self.msg, *tensors))
+
+
+for _kind in (UndefinedGrad, DelayedError):
+    Node.register(_kind)

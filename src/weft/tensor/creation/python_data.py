@@ -398,6 +398,31 @@ def _number(value: Any, dtype: DType) -> Any:
     return array
 
 
+def _is_indexed(data: object) -> bool:
+    """True for an object that has a length and items by number, and is of a class of the user's."""
+    kind = type(data)
+    return hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not hasattr(kind, "keys")
+
+
+def _items_of(data: Any) -> list[Any]:
+    """The items of such an object, and of those within it. Errors: ValueError where it does not give them."""
+    try:
+        items = [data[place] for place in range(len(data))]
+    except (TypeError, LookupError):
+        raise ArgumentError(
+            f"could not determine the shape of object type '{type(data).__name__}'",
+            expected="an object whose items can be read by number, from 0 to its length",
+            got=type(data).__name__,
+            fix="convert it to a list first",
+        ) from None
+    return [
+        _items_of(item)
+        if _is_indexed(item) and not isinstance(item, (*_NESTED, str, bytes))
+        else item
+        for item in items
+    ]
+
+
 def _other(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     """Anything else that knows how to be an array, a buffer or a sequence."""
     if isinstance(data, (str, bytes)):
@@ -417,6 +442,8 @@ def _other(data: Any, dtype: DType | None) -> tuple[Any, DType]:
         return to_array(list(data), dtype)
     if isinstance(data, Sequence):
         return to_array(list(data), dtype)
+    if _is_indexed(data):
+        return to_array(_items_of(data), dtype)
     if hasattr(type(data), "__index__"):
         return to_array(operator.index(data), dtype)
     infer(data)

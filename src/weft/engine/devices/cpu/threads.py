@@ -452,7 +452,7 @@ def set_num_threads(threads: object) -> None:
         raise ArgumentTypeError("set_num_threads", expected="an int", got=repr(threads))
     if threads < 1:
         raise ArgumentError(
-            "set_num_threads",
+            "set_num_threads expects a positive integer",
             expected="a positive integer",
             got=repr(threads),
             fix="pass 1 to run on the calling thread only",
