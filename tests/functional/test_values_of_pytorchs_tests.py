@@ -80,8 +80,6 @@ CALLS = {
     "tensor_split at floats": lambda lib: lib.tensor_split(lib.arange(4), lib.tensor([1.0])),
     "empty_strided of other lengths": lambda lib: lib.empty_strided((2,), ()),
     "a storage of a NumPy integer": lambda lib: lib.tensor(len(lib.UntypedStorage(np.int16(3)))),
-    "hardshrink as a method": lambda lib: lib.tensor([-2.0, 0.25, 1.0]).hardshrink(0.5),
-    "prelu as a method": lambda lib: lib.tensor([-2.0, 1.0]).prelu(lib.tensor([0.25])),
     "a tensor of a user's sequence": lambda lib: lib.tensor(_Items([1, 2.5])),
     "a tensor of sequences in one": lambda lib: lib.tensor(_Items([_Items([1, 2]), _Items([3, 4])])),
     "a tensor of a sequence without items": lambda lib: lib.tensor(_Items(None)),
@@ -118,6 +116,13 @@ def test_calls(name: str) -> None:
     assert [part[:2] for part in found] == [part[:2] for part in wanted]
     for mine, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(np.array(mine[2]), np.array(theirs[2]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_sequence_that_holds_itself_is_refused() -> None:
+    items = _Items([1])
+    items.items = [items, items]
+    with pytest.raises(ValueError, match="too many dimensions"):
+        weft.tensor(items)
 
 
 IN_PLACE = (

@@ -131,4 +131,4 @@ METHODS: dict[str, Any] = {
     name: _stand_in(name, f"weft.functional.{module}")
     for module, (_, names) in _PLACES.items()
     for name in names.split()
-} | {name: _stand_in(name, "weft.nn.functional.activation") for name in ("hardshrink", "prelu")}
+}

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -99,17 +99,21 @@ def _leaf_types(data: Any) -> set[Any]:
             break
         depth += 1
         if depth > MOST_DIMENSIONS:
-            raise ArgumentError(
-                "too many dimensions",
-                expected=f"sequences nested at most {MOST_DIMENSIONS} deep",
-                got="a deeper one, perhaps one that contains itself",
-                fix="pass numbers, or sequences of numbers",
-            )
+            raise _too_deep()
         parts = {id(part): part for part in level if type(part) in nested}  # each once
         found |= {_dtype_of_part(part) for part in parts.values() if isinstance(part, _ARRAYS)}
         below = (part for part in parts.values() if not isinstance(part, _ARRAYS))
         level = list(chain.from_iterable(below))
     return found
+
+
+def _too_deep() -> ArgumentError:
+    return ArgumentError(
+        "too many dimensions",
+        expected=f"sequences nested at most {MOST_DIMENSIONS} deep",
+        got="a deeper one, perhaps one that contains itself",
+        fix="pass numbers, or sequences of numbers",
+    )
 
 
 def _dtype_of_part(part: Tensor | np.ndarray) -> DType:
@@ -398,14 +402,16 @@ def _number(value: Any, dtype: DType) -> Any:
     return array
 
 
-def _is_indexed(data: object) -> bool:
+def _is_indexed(data: object) -> TypeGuard[Sequence[object]]:
     """True for an object that has a length and items by number, and is of a class of the user's."""
     kind = type(data)
     return hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not hasattr(kind, "keys")
 
 
-def _items_of(data: Any) -> list[Any]:
+def _items_of(data: Sequence[object], depth: int = 1) -> list[Any]:
     """The items of such an object, and of those within it. Errors: ValueError where it does not give them."""
+    if depth > MOST_DIMENSIONS:  # also an object that holds itself
+        raise _too_deep()
     try:
         items = [data[place] for place in range(len(data))]
     except (TypeError, LookupError):
@@ -416,7 +422,7 @@ def _items_of(data: Any) -> list[Any]:
             fix="convert it to a list first",
         ) from None
     return [
-        _items_of(item)
+        _items_of(item, depth + 1)
         if _is_indexed(item) and not isinstance(item, (*_NESTED, str, bytes))
         else item
         for item in items
