@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,24 @@ def test_the_record_of_a_worker_is_fixed(lib: Any) -> None:
 def test_lengths_of_data_sets_in_a_row(lib: Any) -> None:
     """`cumsum` is a method of the class, for classes below it."""
     assert lib.utils.data.ConcatDataset.cumsum([[1, 2], [3]]) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["utils.data.DataLoader", "utils.data.Dataset", "utils.data.Sampler", "utils.data.Subset"]
+    + ["nn.DataParallel", "distributions.Independent"],
+)
+def test_annotations_name_what_generic_classes_hold(name: str) -> None:
+    """As in PyTorch, where these are generic: `DataLoader[int]` makes what the class makes."""
+    kind = attrgetter(name)(weft)
+    assert issubclass(getattr(kind[int], "__origin__", kind[int]), kind)
+
+
+def test_reversible_layers_ask_whether_a_walk_reaches_all_leaves() -> None:
+    answers = []
+    x = weft.ones(2, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda grad: answers.append(weft.autograd._is_checkpoint_valid()))
+    y.sum().backward(retain_graph=True)
+    weft.autograd.grad(y.sum(), x)
+    assert answers == [True, False]

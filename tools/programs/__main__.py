@@ -26,6 +26,7 @@ import further  # noqa: F401 - fills the table
 import language_models  # noqa: F401 - fills the table
 import libraries  # noqa: F401 - fills the table
 import numpy as np
+import research  # noqa: F401 - fills the table
 import specialties  # noqa: F401 - fills the table
 import trainers  # noqa: F401 - fills the table
 from table import FEW, MANY, PACKAGES, PROGRAMS, STEPS, TRAINED
@@ -51,7 +52,8 @@ deep network far, also in float64. Where a package answers questions with what i
 ABSENT = """
 Not in the table, because PyTorch itself does not run them where the table is made (Python 3.11): learn2learn 0.2.0,
 which does not build; dgl 2.1.0, which imports `torchdata.datapipes`, gone since torchdata 0.10, and whose
-compiled libraries are those of PyTorch 2.0 to 2.2.
+compiled libraries are those of PyTorch 2.0 to 2.2. Packages that import what compiles or quantizes models do not run
+on Weft: bayesian-torch 0.5.0 (`torch.quantization`), pytorch-pfn-extras 0.9.0 (`functorch.compile`).
 
 ## Where to go next
 

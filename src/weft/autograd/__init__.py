@@ -38,4 +38,4 @@ __all__ = sorted(
         *("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler"),
     }
 )
-__getattr__, __dir__ = _export_later(__name__, _EXPORTS)
+__getattr__, __dir__ = _export_later(__name__, _EXPORTS | {"_is_checkpoint_valid": "variable"})

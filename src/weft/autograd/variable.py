@@ -33,4 +33,6 @@ class Variable(metaclass=VariableMeta):
         return data.detach().requires_grad_(requires_grad)
 
 
+_is_checkpoint_valid = ExecutionEngine.is_checkpoint_valid  # packages with reversible layers ask it
+
 __all__ = ["Variable", "VariableMeta"]

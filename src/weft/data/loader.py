@@ -38,6 +38,9 @@ class DataLoader:
     raised here.
     """
 
+    def __class_getitem__(cls, item: object) -> type[DataLoader]:
+        return cls
+
     _ready = False
     _IterableDataset_len_called: int | None = None  # batches, when their number was asked for last
 

@@ -18,6 +18,9 @@ from weft.errors import ArgumentError
 class Independent(Distribution):
     """A distribution of which batch dimensions on the right count as one value."""
 
+    def __class_getitem__(cls, item: object) -> type[Independent]:
+        return cls
+
     arg_constraints: Any = {}
 
     def __init__(

@@ -19,6 +19,9 @@ from weft.nn.module.module import Module
 class DataParallel(Module):
     """Calls the module it holds as `module`: with one device there is nothing to split."""
 
+    def __class_getitem__(cls, item: object) -> type[DataParallel]:
+        return cls
+
     def __init__(
         self,
         module: Module,
