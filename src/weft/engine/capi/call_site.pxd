@@ -131,8 +131,8 @@ cdef enum:
     SITE_SPREAD = 0x9E3779B1  # odd, so that sites of one scope differ
     OWN_CALL = 1  # base of a scope that user code opens by calling the library
 
-# A call of library code, as far as operations are told apart by it. Each operation, and each scope, that is opened
-# in it counts one; where that happens in the source does not count, nor in which file, nor if it is compiled.
+# A call of library code, as far as operations are told apart by it. Each operation but views, and each scope, that is
+# opened in it counts one; where that happens in the source does not count, nor in which file, nor if it is compiled.
 # `frame` is the innermost frame as the scope was opened (NULL: there is no scope): operations that user code
 # records in a callback, further in, are not of it.
 cdef struct CallScope:
@@ -144,7 +144,8 @@ cdef struct CallScope:
 
 cdef PyObject* caller(int* instruction) noexcept
 cdef PyObject* caller_of_scope(CallScope* scope, int* instruction) noexcept
-cdef PyObject* site_in_scope(CallScope* scope, int* instruction, unsigned int* library_site) noexcept
+cdef PyObject* site_in_scope(
+    CallScope* scope, int* instruction, unsigned int* library_site, bint is_view) noexcept
 cdef void open_within(CallScope* scope, CallScope* around) noexcept
 
 # (A number of more than 31 bits without a U is an object to Cython.)

@@ -22,6 +22,7 @@ from cython.cimports.weft.engine.capi.call_site import (
     PyGC_Enable,
     begin_scope,
     next_site,
+    site_number,
     weft_caller,
     weft_innermost,
     weft_reaches,
@@ -125,15 +126,19 @@ def caller_of_scope(scope: cython.pointer(CallScope), instruction: cython.p_int)
 @cython.cfunc
 @cython.exceptval(check=False)
 def site_in_scope(
-    scope: cython.pointer(CallScope), instruction: cython.p_int, library_site: cython.p_uint
+    scope: cython.pointer(CallScope),
+    instruction: cython.p_int,
+    library_site: cython.p_uint,
+    is_view: cython.bint,
 ) -> cython.pointer(PyObject):
-    """`caller`, and the library site of one more operation, while a scope is open: 0 where user code records it."""
+    """`caller`, and the library site of one more operation, while a scope is open: 0 where user code records it. A view
+    is not counted: one that the caller has made is recorded where somebody first reads it."""
     if not weft_reaches(_is_internal, scope.frame):
         library_site[0] = 0
         return caller(instruction)
     _find_caller(scope)
     instruction[0] = scope.instruction
-    library_site[0] = next_site(scope)
+    library_site[0] = site_number(scope.base, 0) if is_view else next_site(scope)
     return scope.code
 
 

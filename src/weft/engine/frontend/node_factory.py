@@ -31,6 +31,7 @@ from cython.cimports.weft.engine.ir.tape import (
     next_sequence,
     packer,
     unlink,
+    view_kind,
 )
 
 from weft._build.compiled import require
@@ -181,7 +182,10 @@ def _set_call_site(tape: Tape, node: Node) -> cython.void:
         code = caller(cython.address(node.offset_in_code))
     else:
         code = site_in_scope(
-            scope, cython.address(node.offset_in_code), cython.address(node.library_site)
+            scope,
+            cython.address(node.offset_in_code),
+            cython.address(node.library_site),
+            node.op.kind == view_kind,
         )
     if code != cython.cast(cython.pointer(PyObject), node.code):
         node.code = None if code == cython.NULL else cython.cast(object, code)

@@ -9,6 +9,7 @@ Compiled, so that Python cannot handle a signal between two of its lines: an exc
 a kernel or of an interpreted function that is called here, never from the middle of a commit.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -37,7 +38,12 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
     keep_sources,
     let_go,
 )
-from cython.cimports.weft.engine.pipeline.execution import execute, execute_alone
+from cython.cimports.weft.engine.pipeline.execution import (
+    execute,
+    execute_alone,
+    execute_older,
+    initial_values,
+)
 from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 
 from weft._build.compiled import require as require_compiled
@@ -79,8 +85,13 @@ os.register_at_fork(after_in_child=_renew_lock)
 def form_batches(tape: Tape) -> Any:
     """Put what has been recorded since the last run into batches, before it runs: what `batch.group` says. Under the
     lock of programs: those of other threads number nodes of this tape where they read them, and nothing may number
-    these anew meanwhile."""
+    these anew meanwhile. Initial values of leaves are computed before: which batches form, and so the last bits of
+    gradients, does not depend on whether somebody has looked at them."""
     with _lock:
+        newest: cython.longlong = initial_values(tape.since(tape.watermark))
+        if newest > 0:
+            with contextlib.suppress(WeftError):  # whoever reads a value is told
+                run_tape(tape, None, "leaves", newest)
         return batch.group(tape.since(tape.watermark))
 
 
@@ -130,9 +141,11 @@ def most_pending_bytes() -> int:
 
 
 @cython.ccall
-def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -> cython.void:
-    """Run one thread's pending work on the calling thread, or only what one value needs. `asked_by` is for
-    profilers."""
+def run_tape(
+    tape: Tape, wanted: Node | None = None, asked_by: str = "budget", newest: cython.longlong = 0
+) -> cython.void:
+    """Run one thread's pending work on the calling thread, or only what one value needs, or only what was recorded up
+    to the sequence number `newest`. `asked_by` is for profilers."""
     global _runs, _runner
     if tape.running is not None:
         return
@@ -158,9 +171,9 @@ def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -
             if any_deferred:
                 keep_sources(tape)
             if run_observers:
-                run_observed(tape, wanted, others)
+                run_observed(tape, wanted, newest, others)
             else:
-                execute_wanted(tape, wanted, others)
+                execute_wanted(tape, wanted, newest, others)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
             if any_deferred:
@@ -181,13 +194,15 @@ def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -
 
 
 @cython.cfunc
-def run_observed(tape: Tape, wanted: Node | None, others: list[Tape]) -> cython.void:
+def run_observed(
+    tape: Tape, wanted: Node | None, newest: cython.longlong, others: list[Tape]
+) -> cython.void:
     """Run a tape while somebody looks on."""
     observers: list[Any] = list(run_observers)
     for observer in observers:
         observer.before_run(tape)
     try:
-        execute_wanted(tape, wanted, others)
+        execute_wanted(tape, wanted, newest, others)
     finally:
         for observer in observers:
             observer.after_run(tape)
@@ -195,9 +210,13 @@ def run_observed(tape: Tape, wanted: Node | None, others: list[Tape]) -> cython.
 
 @cython.cfunc
 @cython.inline
-def execute_wanted(tape: Tape, wanted: Node | None, others: list[Tape]) -> cython.void:
-    """Run a tape, or only what one value needs."""
-    if wanted is None:
+def execute_wanted(
+    tape: Tape, wanted: Node | None, newest: cython.longlong, others: list[Tape]
+) -> cython.void:
+    """Run a tape, or only what one value needs, or what is older."""
+    if newest > 0:
+        execute_older(tape, newest)
+    elif wanted is None:
         execute_all(tape, others)
     else:
         execute_alone(tape, wanted)

@@ -18,6 +18,9 @@ from cython.cimports.weft.engine.devices.api import (
     several,
 )
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -84,21 +87,54 @@ def execute_in_turn(tape: Tape) -> cython.void:
     """Run what is live on a tape: what did not fit when it was to run, each time by itself, and then the rest. So it
     needs no more memory for what has been recorded since."""
     while tape.refusals:
-        newest: cython.longlong = tape.refusals[0]
-        live: list[Any] = [node for node in tape.pending() if is_live(node)]
-        refused: list[Any] = [node for node in pending_among(live) if node.seq <= newest]
-        held: cython.Py_ssize_t = len(tape.held)
-        if refused:
-            run_nodes(membership.needed_by(refused, tape))
-        release_held(tape, held)
+        execute_older(tape, tape.refusals[0])
         del tape.refusals[0]
     execute_live(tape)
+
+
+@cython.cfunc
+def execute_older(tape: Tape, newest: cython.longlong) -> cython.void:
+    """Run what is live on a tape and was recorded up to a sequence number; the rest stays pending."""
+    live: list[Any] = [node for node in tape.pending() if is_live(node)]
+    older: list[Any] = [node for node in pending_among(live) if node.seq <= newest]
+    held: cython.Py_ssize_t = len(tape.held)
+    if older:
+        batch.group(sorted(older, key=sequence))
+        needed: list[Any] = membership.needed_by(older, tape)
+        fingerprint: FlushFingerprint = fingerprint_of(needed, False)
+        if fingerprint.live and not run_known(fingerprint):
+            run_unknown(tape, needed, fingerprint)
+    release_held(tape, held)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def initial_values(nodes: list) -> cython.longlong:
+    """The sequence number of the last of some nodes, oldest first, before the first that has gradient edges, if the
+    first leaf that such edges lead to is still to be computed; else 0, as where a run consists of parts."""
+    if several or collectives_used:
+        return 0
+    count: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t
+    while count < len(nodes) and cython.cast(Node, nodes[count]).edges is None:
+        count += 1
+    if count > 0:
+        for position in range(count, len(nodes)):
+            for edge in cython.cast(Node, nodes[position]).edges or ():
+                if isinstance(edge, AccumulateGrad):
+                    leaf: Tensor = cython.cast(AccumulateGrad, edge).variable
+                    pending: cython.bint = value(leaf).state == PENDING
+                    return cython.cast(Node, nodes[count - 1]).seq if pending else 0
+    return 0
 
 
 @cython.cfunc
 def execute_live(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
+    newest: cython.longlong = initial_values(tape.since(tape.watermark))
+    if newest > 0:
+        execute_older(tape, newest)
     pending: list[Any] = tape.pending()
     if in_parts(tape, pending):
         return
@@ -106,11 +142,7 @@ def execute_live(tape: Tape) -> cython.void:
     if not fingerprint.live or run_known(fingerprint):
         return
     if not batch.group(pending):
-        comes: cython.int = recurrence(fingerprint)
-        if not is_interpreted(tape, pending, fingerprint, comes):
-            # kernels of what comes seldom wait until they would have paid, where they can be waited for
-            late: cython.bint = comes == SELDOM and config.background_compilation
-            schedule(pending, fingerprint, None, comes != NEW and not late)
+        run_unknown(tape, pending, fingerprint)
         return
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
@@ -118,6 +150,16 @@ def execute_live(tape: Tape) -> cython.void:
         schedule(
             pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched)
         )
+
+
+@cython.cfunc
+def run_unknown(tape: Tape, nodes: list[Node], fingerprint: FlushFingerprint) -> cython.void:
+    """Interpret nodes of a structure that is no known program, or schedule them."""
+    comes: cython.int = recurrence(fingerprint)
+    if not is_interpreted(tape, nodes, fingerprint, comes):
+        # kernels of what comes seldom wait until they would have paid, where they can be waited for
+        late: cython.bint = comes == SELDOM and config.background_compilation
+        schedule(nodes, fingerprint, None, comes != NEW and not late)
 
 
 @cython.cfunc
@@ -348,8 +390,8 @@ def is_interpreted(
     if ran:
         _tally.flushes += 1
     else:
-        pending = sorted(tape.pending(), key=sequence)
-        schedule(pending, fingerprint_of(pending, False), None, False)
+        rest: list[Any] = sorted(pending_among(pending), key=sequence)
+        schedule(rest, fingerprint_of(rest, False), None, False)
     return True
 
 

@@ -19,6 +19,8 @@ def grouped(nodes, notes):
 
 examples = {examples}
 leaves = [weft.full((2,), float(n), requires_grad=True) for n in range(2 * examples)]
+for leaf in leaves:
+    leaf.tolist()  # else the first search would be for batches among these
 outs = [-(leaf * 3) if n < examples else (-leaf) * 3 for n, leaf in enumerate(leaves)]
 importlib.import_module("weft.engine.pipeline.batching.batch").form_groups = grouped
 weft.autograd.backward(outs, [weft.full((2,), n + 1.0) for n in range(2 * examples)])
