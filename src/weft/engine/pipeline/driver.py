@@ -88,11 +88,13 @@ def form_batches(tape: Tape) -> Any:
     these anew meanwhile. Initial values of leaves are computed before: which batches form, and so the last bits of
     gradients, does not depend on whether somebody has looked at them."""
     with _lock:
-        newest: cython.longlong = initial_values(tape.since(tape.watermark))
+        nodes: list[Any] = tape.since(tape.watermark)
+        newest: cython.longlong = initial_values(nodes, tape.watermark)
         if newest > 0:
             with contextlib.suppress(WeftError):  # whoever reads a value is told
                 run_tape(tape, None, "leaves", newest)
-        return batch.group(tape.since(tape.watermark))
+            nodes = tape.since(tape.watermark)
+        return batch.group(nodes)
 
 
 def alone(function: Callable[..., object], *arguments: object) -> Any:

@@ -109,10 +109,11 @@ def execute_older(tape: Tape, newest: cython.longlong) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def initial_values(nodes: list) -> cython.longlong:
+def initial_values(nodes: list, watermark: cython.longlong) -> cython.longlong:
     """The sequence number of the last of some nodes, oldest first, before the first that has gradient edges, if the
-    first leaf that such edges lead to is still to be computed; else 0, as where a run consists of parts."""
-    if several or collectives_used:
+    first leaf that such edges lead to is still to be computed; 0 otherwise, and where the oldest node is older than the
+    last walk, which has seen to it, or a run consists of parts."""
+    if several or collectives_used or not nodes or cython.cast(Node, nodes[0]).seq <= watermark:
         return 0
     count: cython.Py_ssize_t = 0
     position: cython.Py_ssize_t
@@ -132,10 +133,11 @@ def initial_values(nodes: list) -> cython.longlong:
 def execute_live(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
-    newest: cython.longlong = initial_values(tape.since(tape.watermark))
+    pending: list[Any] = tape.pending()
+    newest: cython.longlong = initial_values(pending, tape.watermark)
     if newest > 0:
         execute_older(tape, newest)
-    pending: list[Any] = tape.pending()
+        pending = tape.pending()
     if in_parts(tape, pending):
         return
     fingerprint: FlushFingerprint = fingerprint_of(pending, config.batch)
