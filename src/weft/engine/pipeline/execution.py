@@ -113,20 +113,27 @@ def initial_values(nodes: list, watermark: cython.longlong) -> cython.longlong:
     """The sequence number of the last of some nodes, oldest first, before the first that has gradient edges, if the
     first leaf that such edges lead to is still to be computed; 0 otherwise, and where the oldest node is older than the
     last walk, which has seen to it, or a run consists of parts."""
-    if several or collectives_used or not nodes or cython.cast(Node, nodes[0]).seq <= watermark:
+    if not nodes or cython.cast(Node, nodes[0]).seq <= watermark:
         return 0
     count: cython.Py_ssize_t = 0
-    position: cython.Py_ssize_t
     while count < len(nodes) and cython.cast(Node, nodes[count]).edges is None:
         count += 1
-    if count > 0:
-        for position in range(count, len(nodes)):
-            for edge in cython.cast(Node, nodes[position]).edges or ():
-                if isinstance(edge, AccumulateGrad):
-                    leaf: Tensor = cython.cast(AccumulateGrad, edge).variable
-                    pending: cython.bint = value(leaf).state == PENDING
-                    return cython.cast(Node, nodes[count - 1]).seq if pending else 0
+    if count > 0 and first_leaf_is_pending(nodes, count) and not runs_in_parts(nodes):
+        return cython.cast(Node, nodes[count - 1]).seq
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def first_leaf_is_pending(nodes: list, start: cython.Py_ssize_t) -> cython.bint:
+    """True if the first leaf that gradient edges of some nodes lead to, from a position on, is still to be computed."""
+    position: cython.Py_ssize_t
+    for position in range(start, len(nodes)):
+        for edge in cython.cast(Node, nodes[position]).edges or ():
+            if isinstance(edge, AccumulateGrad):
+                leaf: Tensor = cython.cast(AccumulateGrad, edge).variable
+                return value(leaf).state == PENDING
+    return False
 
 
 @cython.cfunc
@@ -174,6 +181,13 @@ def in_parts(tape: Tape, nodes: list[Node]) -> cython.bint:
         execute_parts(tape)
         return True
     return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def runs_in_parts(nodes: list) -> cython.bint:
+    """True if some nodes are no single program."""
+    return (collectives_used and has_collectives(nodes)) or (several and spans_devices(nodes))
 
 
 @cython.cfunc
