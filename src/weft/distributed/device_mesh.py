@@ -293,5 +293,5 @@ def init_device_mesh(
             got=str(tuple(mesh_shape)),
             fix=f"start {count} processes",
         )
-    ranks = weft.arange(count, dtype=weft.int32).reshape(*mesh_shape)
+    ranks = weft.arange(count, dtype=weft.int32, device="cpu").reshape(*mesh_shape)
     return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)

@@ -172,6 +172,24 @@ def test_a_sharded_module_is_still_of_its_class() -> None:
 
 
 @pytest.mark.usefixtures("group")
+def test_a_module_on_meta_is_assigned_what_another_one_has() -> None:
+    """What starts a model that is too large for one rank: made without memory, sharded, then given its rows."""
+    given = fully_shard(model())
+    with weft.device("meta"):
+        empty = fully_shard(model())
+    assert all(isinstance(each, nn.Parameter) and each.is_meta for each in empty.parameters())
+    state = given.state_dict()
+    assert empty.load_state_dict(state, assign=True) == ([], [])
+    x = weft.ones(2, 3)
+    assert weft.equal(empty(x), given(x))
+    empty(x).sum().backward()
+    for name, parameter in empty.named_parameters():
+        assert isinstance(parameter, DTensor) and isinstance(parameter, nn.Parameter)
+        assert parameter.to_local().data_ptr() == state[name].to_local().data_ptr()
+        assert parameter.grad is not None and parameter.grad.placements == parameter.placements
+
+
+@pytest.mark.usefixtures("group")
 def test_words_for_parts_over_another_mesh() -> None:
     one, other = (init_device_mesh("cpu", (1,), mesh_dim_names=(n,)) for n in ("dp", "tp"))
     layer = parallelize_module(nn.Linear(2, 2), other, ColwiseParallel())

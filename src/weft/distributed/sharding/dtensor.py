@@ -296,7 +296,13 @@ class DTensor(Tensor):
         shapes = (self.spread.shape, self.spread.local_shape)
         if self.ndim == 0 or not isinstance(value, Tensor) or tuple(value.shape) not in shapes:
             return value
-        return DTensor(_part_like(value, self.spread), self.spread)
+        return self._laid(_part_like(value, self.spread))
+
+    def _laid(self, part: Tensor) -> DTensor:
+        """A tensor that lies as this one, of another part."""
+        made = DTensor(part, self.spread)
+        made.gathers, made.within = self.gathers, self.within
+        return made
 
     def over_ranks(self, value: Tensor, is_largest: bool = False) -> Any:
         """The sum, or the largest, of a value over the ranks that share this tensor out.
@@ -349,7 +355,7 @@ class DTensor(Tensor):
 
     def detach(self) -> DTensor:  # type: ignore[override]
         """The same tensor, without a gradient."""
-        return DTensor(local(self), self.spread)
+        return self._laid(local(self))
 
     def __deepcopy__(self, memo: dict[int, DTensor]) -> DTensor:  # type: ignore[override]
         if id(self) not in memo:

@@ -134,7 +134,7 @@ class ShardedParameters:
         within = parameter.spread if isinstance(parameter, DTensor) else None
         spread = gathers if within is None else _over_both(gathers, within)
         made = DTensor(gathers.own_part(part).clone(), spread, parameter.requires_grad)
-        made.gathers, made.within = gathers, within
+        made.gathers, made.within, made._is_param = gathers, within, True
         return made
 
     @staticmethod

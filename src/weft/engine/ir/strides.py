@@ -108,9 +108,8 @@ def broadcast_shapes(shapes, name="broadcast"):
     axis: cython.Py_ssize_t
     for shape in shapes:
         lead = rank - len(shape)
-        for axis in range(
-            len(shape) - 1, -1, -1
-        ):  # an error names the last that does not fit, as PyTorch's
+        # from the last on: an error names the last that does not fit, as PyTorch's
+        for axis in range(len(shape) - 1, -1, -1):
             size: cython.longlong = shape[axis]
             if size != 1:
                 have: cython.longlong = result[lead + axis]
