@@ -14,13 +14,16 @@ from oracle import torch
 @pytest.fixture(params=["overwrite", "swap", "neither"])
 def setting(request: pytest.FixtureRequest) -> Iterator[str]:
     chosen = request.param
-    if chosen != "neither":
-        for lib in (weft, torch):
-            getattr(lib.__future__, f"set_{chosen}_module_params_on_conversion")(True)
+    setters = [
+        getattr(lib.__future__, f"set_{chosen}_module_params_on_conversion")
+        for lib in (weft, torch)
+        if chosen != "neither"
+    ]
+    for each in setters:
+        each(True)
     yield chosen
-    if chosen != "neither":
-        for lib in (weft, torch):
-            getattr(lib.__future__, f"set_{chosen}_module_params_on_conversion")(False)
+    for each in setters:
+        each(False)
 
 
 def kept(lib: Any, change: Any) -> list[Any]:
