@@ -14,7 +14,8 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.overrides import TorchFunctionMode
+from weft import nn
+from weft.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
 ARITHMETIC = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")
 BITWISE = ("iand", "ior", "ixor", "ilshift", "irshift")
@@ -141,6 +142,30 @@ def test_what_does_not_answer_is_an_error_not_a_crash() -> None:
     with pytest.raises(TypeError):
         x += object()
     assert x.tolist() == [1.0, 1.0]
+
+
+class Adding:
+    """Its objects are no tensors, and add themselves to one."""
+
+    def __radd__(self, other: Any) -> str:
+        return f"added to {other.tolist()}"
+
+
+@pytest.mark.parametrize("made", ["plain", "parameter", "after a mode"])
+def test_a_sum_in_place_with_a_foreign_type_is_that_types_or_an_error(made: str) -> None:
+    """Python takes `__iadd__` of subclasses, and of classes whose methods were replaced, for a concatenation, too."""
+    if made == "after a mode":
+        with BaseTorchFunctionMode():
+            pass
+    x: Any = weft.ones(2) if made != "parameter" else nn.Parameter(weft.ones(2))
+    with weft.no_grad():
+        with pytest.raises(
+            TypeError, match=r"unsupported operand type\(s\) for \+=: .* and 'object'"
+        ):
+            x += object()
+        assert x.tolist() == [1.0, 1.0]
+        x += Adding()
+    assert x == "added to [1.0, 1.0]"
 
 
 def test_a_mode_ends_with_its_thread() -> None:

@@ -156,6 +156,20 @@ def _written(tensor: Tensor, new):
     return NotImplemented if new is NotImplemented else in_place(tensor, new)
 
 
+@cython.cfunc
+def _reflected_sum(tensor: Tensor, other):
+    """The answer of the other operand's type to `tensor += other`. `__iadd__` asks it here and never returns
+    NotImplemented: Python takes that method of subclasses for a concatenation too, and its answer for the value.
+
+    Errors: TypeError where the type does not add to tensors."""
+    method = getattr(type(other), "__radd__", None)
+    made = NotImplemented if method is None else method(other, tensor)
+    if made is NotImplemented:
+        names = f"'{type(tensor).__name__}' and '{type(other).__name__}'"
+        raise TypeError(f"unsupported operand type(s) for +=: {names}")
+    return made
+
+
 @cython.cclass
 class Tensor:
     """A multi-dimensional array of one element type that remembers how it was computed.
@@ -388,7 +402,8 @@ class Tensor:
         return binary(ge_op, self, other)
 
     def __iadd__(self, other):
-        return _updated("__iadd__", add_op, self, other)
+        made = _updated("__iadd__", add_op, self, other)
+        return _reflected_sum(self, other) if made is NotImplemented else made
 
     def __isub__(self, other):
         made = _asked("__isub__", self, other)
