@@ -157,17 +157,15 @@ def _written(tensor: Tensor, new):
 
 
 @cython.cfunc
-def _reflected_sum(tensor: Tensor, other):
-    """The answer of the other operand's type to `tensor += other`. `__iadd__` asks it here and never returns
-    NotImplemented: Python takes that method of subclasses for a concatenation too, and its answer for the value.
+def _left_to(tensor: Tensor, other):
+    """NotImplemented, for Python to ask the type of the other operand of `tensor += other`.
 
-    Errors: TypeError where the type does not add to tensors."""
-    method = getattr(type(other), "__radd__", None)
-    made = NotImplemented if method is None else method(other, tensor)
-    if made is NotImplemented:
-        names = f"'{type(tensor).__name__}' and '{type(other).__name__}'"
-        raise TypeError(f"unsupported operand type(s) for +=: {names}")
-    return made
+    Errors: TypeError where that type adds to nothing. Python, which takes `__iadd__` of subclasses for a concatenation
+    too, would have NotImplemented for the value."""
+    if hasattr(type(other), "__radd__"):
+        return NotImplemented
+    names = f"'{type(tensor).__name__}' and '{type(other).__name__}'"
+    raise TypeError(f"unsupported operand type(s) for +=: {names}")
 
 
 @cython.cclass
@@ -403,7 +401,7 @@ class Tensor:
 
     def __iadd__(self, other):
         made = _updated("__iadd__", add_op, self, other)
-        return _reflected_sum(self, other) if made is NotImplemented else made
+        return _left_to(self, other) if made is NotImplemented else made
 
     def __isub__(self, other):
         made = _asked("__isub__", self, other)
