@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from table import MANY, program, trainer
+from table import MANY, program, scored, trainer
 
 
 @program("ncps: a liquid network wired as neurons", "ncps", MANY)
@@ -20,7 +20,6 @@ def _liquid(source: Any) -> Any:
 @program("linear_attention_transformer: language model", "linear-attention-transformer")
 def _linear_attention(source: Any) -> Any:
     from linear_attention_transformer import LinearAttentionTransformerLM
-    from torch.nn import functional
 
     model = LinearAttentionTransformerLM(
         num_tokens=60,
@@ -32,20 +31,17 @@ def _linear_attention(source: Any) -> Any:
         n_local_attn_heads=2,
         local_attn_window_size=8,
     )
-    x = source.below(60, 2, 32)
-    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+    return scored(source, model, 32)
 
 
 @program("sinkhorn_transformer: sorted blocks", "sinkhorn-transformer")
 def _sinkhorn(source: Any) -> Any:
     from sinkhorn_transformer import SinkhornTransformerLM
-    from torch.nn import functional
 
     model = SinkhornTransformerLM(
         num_tokens=60, dim=32, heads=4, depth=2, bucket_size=8, max_seq_len=32, causal=True
     )
-    x = source.below(60, 2, 32)
-    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+    return scored(source, model, 32)
 
 
 @program("routing_transformer: clustered attention", "routing-transformer")
@@ -68,11 +64,9 @@ def _routing(source: Any) -> Any:
 @program("g_mlp_pytorch: gMLP", "g-mlp-pytorch")
 def _gated(source: Any) -> Any:
     from g_mlp_pytorch import gMLP
-    from torch.nn import functional
 
     model = gMLP(num_tokens=60, dim=32, depth=3, seq_len=24, causal=True)
-    x = source.below(60, 2, 24)
-    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+    return scored(source, model, 24)
 
 
 @program("MEGABYTE_pytorch: MEGABYTE", "megabyte-pytorch")

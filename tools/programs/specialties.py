@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from table import MANY, program, trainer
+from table import MANY, program, scored, trainer
 
 
 def _perceptron(source: Any, width: int = 6, classes: int = 3) -> tuple[Any, Callable[[], Any]]:
@@ -159,23 +159,19 @@ def _einx(source: Any) -> Any:
 @program("linformer: LinformerLM", "linformer")
 def _linformer(source: Any) -> Any:
     from linformer import LinformerLM
-    from torch.nn import functional
 
     model = LinformerLM(num_tokens=32, dim=16, seq_len=12, depth=2, heads=2, k=4, one_kv_head=True)
-    x = source.below(32, 2, 12)
-    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+    return scored(source, model, 12, words=32)
 
 
 @program("reformer_pytorch: ReformerLM, reversible blocks", "reformer-pytorch")
 def _reformer(source: Any) -> Any:
     from reformer_pytorch import ReformerLM
-    from torch.nn import functional
 
     model = ReformerLM(
         32, dim=16, depth=2, max_seq_len=32, heads=2, bucket_size=4, n_hashes=2, causal=True
     )
-    x = source.below(32, 2, 32)
-    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+    return scored(source, model, 32, words=32)
 
 
 @program("tab_transformer_pytorch: TabTransformer and FTTransformer", "tab-transformer-pytorch")

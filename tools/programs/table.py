@@ -34,6 +34,14 @@ def trainer(name: str, package: str) -> Callable[[Callable[[Any], Any]], Callabl
     return program(name, package)
 
 
+def scored(source: Any, model: Any, length: int, words: int = 60) -> tuple[Any, Callable[[], Any]]:
+    """A model that scores each of so many words at every place of a text, and the loss of two random texts."""
+    from torch.nn import functional
+
+    x = source.below(words, 2, length)
+    return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
+
+
 def _images(name: str, size: int = 64, count: int = 4, **options: Any) -> None:
     """A classifier of images from timm."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft._build.subscripted import subscripted
 from weft.errors import (
     ArgumentError,
     AssertedError,
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 class Dataset:
     """Examples by index: subclasses define `__getitem__` and `__len__`."""
 
-    def __class_getitem__(cls, item: object) -> type[Dataset]:
-        return cls
+    __class_getitem__ = subscripted
 
     def __getitem__(self, index: int) -> Any:
         raise NotDefinedError(

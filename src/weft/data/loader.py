@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import weft
+from weft._build.subscripted import subscripted
 from weft.data.collate import default_collate, default_convert
 from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -38,8 +39,7 @@ class DataLoader:
     raised here.
     """
 
-    def __class_getitem__(cls, item: object) -> type[DataLoader]:
-        return cls
+    __class_getitem__ = subscripted
 
     _ready = False
     _IterableDataset_len_called: int | None = None  # batches, when their number was asked for last

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import weft
+from weft._build.subscripted import subscripted
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, WeftError
 
 
 class Sampler:
     """Yields indices: subclasses define `__iter__` and, where it is known, `__len__`."""
 
-    def __class_getitem__(cls, item: object) -> type[Sampler]:
-        return cls
+    __class_getitem__ = subscripted
 
     def __iter__(self) -> Iterator[Any]:
         raise NotDefinedError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._build.subscripted import subscripted
 from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution, sum_rightmost
@@ -18,8 +19,7 @@ from weft.errors import ArgumentError
 class Independent(Distribution):
     """A distribution of which batch dimensions on the right count as one value."""
 
-    def __class_getitem__(cls, item: object) -> type[Independent]:
-        return cls
+    __class_getitem__ = subscripted
 
     arg_constraints: Any = {}
 

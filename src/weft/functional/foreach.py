@@ -27,12 +27,8 @@ _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 _PLACES = {"addcmul": (2, "value"), "addcdiv": (2, "value"), "norm": (1, "dtype")}
 # Keywords of the lists' functions, by those of the method: PyTorch has one for each kind of argument.
 _KEYWORDS = {"scalars": "value", "ord": "p", "tensors1": "end", "weights": "weight"}
-_OPERANDS = (
-    "other",
-    "scalar",
-    "scalars",
-    "exponent",
-)  # of functions of two operands, where it is the second one
+# Of functions of two operands: where it is the second one.
+_OPERANDS = ("other", "scalar", "scalars", "exponent")
 
 
 def _each(name: str, count: int, value: object) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from weft import Tensor
 from weft._build.lazy import gather as _gather_names
 from weft._build.lazy import load as _load
+from weft._build.subscripted import subscripted
 from weft._typing import DeviceLike
 from weft.errors import ArgumentError
 from weft.nn.module.module import Module
@@ -19,8 +20,7 @@ from weft.nn.module.module import Module
 class DataParallel(Module):
     """Calls the module it holds as `module`: with one device there is nothing to split."""
 
-    def __class_getitem__(cls, item: object) -> type[DataParallel]:
-        return cls
+    __class_getitem__ = subscripted
 
     def __init__(
         self,

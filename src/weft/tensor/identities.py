@@ -8,9 +8,8 @@ from weakref import ref
 from weft.engine.frontend.tensor import Tensor
 
 _numbers = count(1 << 20, 64)
-_identities: dict[
-    int, tuple[object, int]
-] = {}  # by the id of a handle that has been asked, or swapped
+# By the id of a handle that has been asked, or swapped.
+_identities: dict[int, tuple[object, int]] = {}
 
 
 def identity(self: Tensor) -> int:
