@@ -47,7 +47,7 @@ from cython.cimports.weft.engine.ir.tape import current_tape, next_sequence
 
 from weft._build.compiled import require
 from weft.engine.api.grad_fn_names import RECORDS
-from weft.engine.api.operand_types import RULES, check, positions
+from weft.engine.api.operand_types import NUMBERS, RULES, check, need_constant, positions
 from weft.engine.capi.type_slots import add_to_type
 from weft.errors import ArgumentTypeError, NoDataError, WeftError
 
@@ -142,6 +142,9 @@ class Public:
         record = RECORDS.get(name) if named_here else None
         self.operand_types = _rule_of(function) if computes else None
         self.operands = None
+        makes = str(function.__module__).startswith("weft.tensor.creation.")
+        self.numbers = NUMBERS.get(function.__name__.strip("_")) if computes or makes else None
+        self.number_places = None
         self.computes = computes and not _moves(function)
         self.vectorcall = _enter if record is None else _enter_naming
         self.record = record
@@ -315,6 +318,8 @@ def _enter(
         ):
             values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
             check(public.operand_types, _places_of_operands(public), values, keywords)
+        if public.numbers is not None:
+            _need_constants(public, arguments, count, names)
         if names != cython.NULL and "out" in cython.cast(tuple, names):
             answer = _with_out(public, arguments, count, names)
             if answer is not NotImplemented:
@@ -355,7 +360,7 @@ def _enter(
 @cython.cfunc
 def _places_of_operands(public: Public) -> dict:
     if public.operands is None:
-        public.operands = positions(public.function, public.operand_types)
+        public.operands = positions(public.function, public.operand_types.operands)
     return public.operands
 
 
@@ -383,6 +388,26 @@ def _of_one_float_type(
         ):
             return False
     return True
+
+
+@cython.cfunc
+def _need_constants(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> cython.void:
+    """Errors: ArgumentTypeError where a number that no gradient could reach is a tensor that requires grad."""
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    position: cython.Py_ssize_t
+    if public.number_places is None:
+        public.number_places = positions(public.function, public.numbers)
+    for name, position in public.number_places.items():
+        if position < given and isinstance(cython.cast(object, arguments[position]), Tensor):
+            need_constant(name, cython.cast(object, arguments[position]))
+    if names == cython.NULL:
+        return
+    for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
+        number = cython.cast(object, arguments[given + position])
+        if isinstance(number, Tensor) and name in public.numbers:
+            need_constant(name, number)
 
 
 @cython.cfunc

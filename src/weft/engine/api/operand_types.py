@@ -4,19 +4,29 @@ An operation of the op table refuses types by its own row. A function composed o
 them takes, where PyTorch has one kernel with rules of its own: `RULES` has these, by the name of the function. Each is
 a list of checks, which are made in PyTorch's order and fail with PyTorch's words. `check` is called by the wrapper of
 public functions for operands that are not all of one floating-point type: these every rule here takes.
+
+`NUMBERS` has the parameters that a function reads as numbers, always or at some value (a factor of 1 is left out), so
+that a gradient could not reach them: a tensor that requires grad is refused there, as in PyTorch. Numbers that a
+function computes with as tensors, and differentiates at every value (`negative_slope`), are not among them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import DTypeError, TensorIndexError, UnsupportedDTypeError, WeftError
+from weft.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    TensorIndexError,
+    UnsupportedDTypeError,
+    WeftError,
+)
 
 Types = frozenset[str]
 Check = Callable[
@@ -60,10 +70,22 @@ def check(
             part(tensors)
 
 
-def positions(function: Callable[..., object], rule: TypeRule) -> dict[str, int]:
-    """The places of a rule's operands among a function's parameters, by name."""
-    names = list(inspect.signature(function).parameters)
-    return {name: names.index(name) for name in rule.operands if name in names}
+def need_constant(name: str, number: Tensor) -> None:
+    """Errors: ArgumentTypeError where a number is a tensor that requires grad; `argument_errors` adds the position."""
+    if number.requires_grad:
+        raise ArgumentTypeError(
+            f"argument '{name}' must be Number, not Tensor",
+            expected="a number, or a tensor that does not require grad",
+            got=f"{name} {number._dtype.name}{list(number._shape)} that requires grad, which would get none",
+            fix=f"pass {name}.item() where it is a constant",
+        )
+
+
+def positions(function: Callable[..., object], wanted: Iterable[str]) -> dict[str, int]:
+    """The places of these parameters among the positional ones of a function, by name."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [x.name for x in parameters if x.kind is not inspect.Parameter.KEYWORD_ONLY]
+    return {name: names.index(name) for name in wanted if name in names}
 
 
 def _shown(tensors: Mapping[str, Tensor]) -> str:
@@ -515,3 +537,38 @@ RULES: dict[str, TypeRule] = {
         )
     },
 }
+
+_BOUNDS = "start end step"
+
+_CONSTANTS: dict[str, str] = {
+    # tensors of numbers
+    **dict.fromkeys(("full", "full_like", "new_full"), "fill_value"),
+    **dict.fromkeys(("arange", "range"), _BOUNDS),
+    "scalar_tensor": "s",
+    # factors; those of add, sub and rsub, which are called most, are looked at where they are other than 1
+    "index_add": "alpha",
+    **dict.fromkeys(("addcdiv", "addcmul"), "value"),
+    **dict.fromkeys(("addbmm", "addmm", "addmv", "addr", "baddbmm"), "beta alpha"),
+    # norms and distances
+    **dict.fromkeys(("cdist", "dist", "normalize", "pairwise_distance", "pdist", "renorm"), "p"),
+    **dict.fromkeys(("linalg_norm", "matrix_norm", "vector_norm"), "ord"),
+    "norm": "p",
+    # layers and losses
+    **dict.fromkeys(("group_norm", "layer_norm"), "eps"),
+    "batch_norm": "momentum",
+    "instance_norm": "eps momentum",
+    **dict.fromkeys(("lp_pool1d", "lp_pool2d", "lp_pool3d"), "norm_type"),
+    **dict.fromkeys(("multi_margin_loss", "triplet_margin_loss"), "p"),
+    "hardshrink": "lambd",
+    "smooth_l1_loss": "beta",
+    "softplus": "beta",
+    "pad": "value",
+    "scaled_dot_product_attention": "scale",
+    "threshold": "threshold value",
+    # statistics
+    **dict.fromkeys(("std", "std_mean", "var", "var_mean"), "correction"),
+    "gradient": "spacing",
+    "histc": "min max",
+}
+
+NUMBERS = {name: frozenset(numbers.split()) for name, numbers in _CONSTANTS.items()}

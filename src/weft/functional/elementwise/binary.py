@@ -18,6 +18,7 @@ from cython.cimports.weft.engine.frontend.recorder import binary
 
 from weft._build.compiled import require
 from weft._typing import Scalar, TensorLike
+from weft.engine.api.operand_types import need_constant
 from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 require(__name__, cython.compiled)
 
 # Rows, and not operators, which a subclass may have its own of.
+_ONE = 1  # the one object of small integers: the default of `alpha`, and the literal
 _ADD, _SUB, _MUL, _DIV = (OPS[name] for name in ("add", "sub", "mul", "div"))
 _POW, _SQUARE, _CUBE = OPS["pow"], OPS["square"], OPS["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.
@@ -99,6 +101,11 @@ NO_DIFFERENCE_OF_BOOL = (
 
 
 def _scaled(name: str, input: Tensor, other: TensorLike, alpha: Scalar) -> Any:
+    """`alpha * other`; `other` where alpha is a number that equals 1. No value of a tensor is looked at."""
+    if isinstance(alpha, Tensor):
+        need_constant("alpha", alpha)
+    elif alpha == 1:
+        return other
     dtypes_in = [x._dtype for x in (input, other) if isinstance(x, Tensor)]
     if (
         isinstance(alpha, float)
@@ -173,7 +180,7 @@ def add(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | No
         input = _first_operand("add", input, other)
     if alpha is True:
         _need_boolean(input, other)
-    scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
+    scaled = other if alpha is _ONE else _scaled("add", input, other, alpha)
     result = _answered("add", binary(_ADD, input, scaled), input, other)
     return result if out is None else write_out(out, result)
 
@@ -185,7 +192,7 @@ def sub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | No
     check_subtraction(input, other)
     if alpha is True:
         _need_boolean(input, other)
-    scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
+    scaled = other if alpha is _ONE else _scaled("sub", input, other, alpha)
     op = _SUB if isinstance(input, Tensor) else RSUB_NUMBER
     result = _answered("sub", binary(op, input, scaled), input, other)
     return result if out is None else write_out(out, result)
@@ -220,7 +227,7 @@ def rsub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1) -> Any:
     check_subtraction(input, other)
     if alpha is True:
         _need_boolean(input, other)
-    scaled = input if alpha == 1 else _scaled("rsub", input, input, alpha)
+    scaled = input if alpha is _ONE else _scaled("rsub", input, input, alpha)
     if not isinstance(other, Tensor):
         return other - scaled
     return record_elementwise(_RSUB, (other, scaled), None)

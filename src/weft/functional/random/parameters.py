@@ -83,7 +83,9 @@ def real_number(function: str, value: object, argument: str) -> float:
     """A real number, checked before any random number is drawn. Errors: ArgumentTypeError."""
     if isinstance(value, (int, float, np.integer, np.floating)):
         return value  # type: ignore[return-value]
-    if isinstance(value, Tensor) and not value._shape and not value._dtype.is_complex:
+    if isinstance(value, Tensor) and not (
+        value._shape or value._dtype.is_complex or value.requires_grad  # no gradient would reach it
+    ):
         return value.item()
     raise ArgumentTypeError(
         f"{function}(): argument '{argument}' must be float, not {class_name(value)}",

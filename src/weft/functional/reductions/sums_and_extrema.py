@@ -10,7 +10,7 @@ A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
@@ -193,7 +193,7 @@ def nanmean(
 
 def prod(
     input: TensorArgument,
-    dim: int | None = None,
+    dim: SupportsIndex | None = None,
     keepdim: bool = False,
     *,
     dtype: DTypeLike | None = None,
@@ -204,7 +204,7 @@ def prod(
     need_tensor("prod", input)
     input = _in_result_type(input, dtype, out)
     if input._dtype is dtypes.bool_:
-        found = _logic("all", input, dim, keepdim)
+        found = _logic("all", input, _single_axis(dim, len(input._shape)), keepdim)
         return found if out is None else write_out(out, found)
     axes = _single_axis(dim, len(input._shape))
     result = reduce_over(OPS["prod"], input, axes, bool(keepdim), input._dtype)
@@ -369,7 +369,9 @@ def _amax(
 Extremes = TYPES["aminmax"]
 
 
-def aminmax(input: TensorArgument, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(
+    input: TensorArgument, *, dim: SupportsIndex | None = None, keepdim: bool = False
+) -> Any:
     """(min, max): both extremes, over a dimension or over everything."""
     if dim is None and 0 in need_tensor("aminmax", input)._shape:
         raise ShapeError(
@@ -378,12 +380,12 @@ def aminmax(input: TensorArgument, *, dim: int | None = None, keepdim: bool = Fa
             got=describe("input", input),
             fix="pass dim=, or check .numel() first",
         )
-    dims = () if dim is None else dim
+    dims = _single_axis(dim, len(input._shape))
     found = amin(input, dims, keepdim), amax(input, dims, keepdim)
     return Extremes([rename_record(result, "AminmaxBackward0") for result in found])
 
 
-def _single_axis(dim: int | None, rank: int) -> Shape:
+def _single_axis(dim: SupportsIndex | None, rank: int) -> Shape:
     """One axis, or all of them for None."""
     if dim is None:
         return tuple(range(rank))
@@ -391,7 +393,7 @@ def _single_axis(dim: int | None, rank: int) -> Shape:
     return (axis,) if rank else ()
 
 
-def _arg(name: str, input: TensorArgument, dim: int | None, keepdim: bool) -> Any:
+def _arg(name: str, input: TensorArgument, dim: SupportsIndex | None, keepdim: bool) -> Any:
     need_tensor(name, input)
     need_real(name, input)
     if input._dtype.category == 0:
@@ -410,12 +412,12 @@ def _arg(name: str, input: TensorArgument, dim: int | None, keepdim: bool) -> An
     return reduce_over(OPS[name], input, axes, bool(keepdim), dtypes.int64)
 
 
-def argmax(input: TensorArgument, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmax(input: TensorArgument, dim: SupportsIndex | None = None, keepdim: bool = False) -> Any:
     """The index of the first largest element, in the flattened tensor or along `dim`."""
     return _arg("argmax", input, dim, keepdim)
 
 
-def argmin(input: TensorArgument, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmin(input: TensorArgument, dim: SupportsIndex | None = None, keepdim: bool = False) -> Any:
     """The index of the first smallest element, in the flattened tensor or along `dim`."""
     return _arg("argmin", input, dim, keepdim)
 
@@ -494,7 +496,7 @@ def _logsumexp_steps(wide: Tensor, axes: tuple[int, ...]) -> Any:
     return call("log", total) + top
 
 
-def _running(name: str, input: TensorArgument, dim: int, dtype: DTypeLike | None) -> Any:
+def _running(name: str, input: TensorArgument, dim: SupportsIndex, dtype: DTypeLike | None) -> Any:
     need_tensor(name, input)
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
@@ -506,7 +508,7 @@ def _running(name: str, input: TensorArgument, dim: int, dtype: DTypeLike | None
 
 def cumsum(
     input: TensorArgument,
-    dim: int,
+    dim: SupportsIndex,
     *,
     dtype: DTypeLike | None = None,
     out: TensorArgument | None = None,
@@ -518,7 +520,7 @@ def cumsum(
 
 def cumprod(
     input: TensorArgument,
-    dim: int,
+    dim: SupportsIndex,
     *,
     dtype: DTypeLike | None = None,
     out: TensorArgument | None = None,

@@ -23,6 +23,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, NumberRangeError
 from weft.tensor.info import finfo
 from weft.tensor.memory.host_memory import bfloat16_bits, raw_dtype, values_array
+from weft.tensor.reading.values import warn_of_gradient
 
 SUPPORTED = (
     "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
@@ -216,6 +217,7 @@ def _plain(data: Tensor | list[Tensor]) -> Any:
                 got=f"shape {list(data._shape)}",
                 fix="use weft.stack(tensors)",
             )
+        warn_of_gradient(data)
         return values_array(data).item()
     if isinstance(data, (list, tuple)):
         return [_plain(entry) for entry in data]

@@ -166,6 +166,12 @@ def number(tensor: Tensor) -> Number:
             got=describe(tensor),
             fix="index one element or reduce first",
         )
+    warn_of_gradient(tensor)
+    return _number(tensor)
+
+
+def warn_of_gradient(tensor: Tensor) -> None:
+    """A warning where a tensor that becomes a number requires grad: the gradient ends there."""
     if tensor.requires_grad:
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
@@ -173,7 +179,6 @@ def number(tensor: Tensor) -> Number:
             UserWarning,
             stacklevel=1,
         )
-    return _number(tensor)
 
 
 def index(tensor: Tensor) -> int:
