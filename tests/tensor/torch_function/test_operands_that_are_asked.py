@@ -15,7 +15,7 @@ import pytest
 import weft
 from oracle import torch
 from weft import nn
-from weft.overrides import BaseTorchFunctionMode, TorchFunctionMode
+from weft.overrides import TorchFunctionMode
 
 ARITHMETIC = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")
 BITWISE = ("iand", "ior", "ixor", "ilshift", "irshift")
@@ -151,21 +151,85 @@ class Adding:
         return f"added to {other.tolist()}"
 
 
-@pytest.mark.parametrize("made", ["plain", "parameter", "after a mode"])
-def test_a_sum_in_place_with_a_foreign_type_is_that_types_or_an_error(made: str) -> None:
-    """Python takes `__iadd__` of subclasses, and of classes whose methods were replaced, for a concatenation, too."""
-    if made == "after a mode":
-        with BaseTorchFunctionMode():
+class Declining:
+    def __radd__(self, other: Any) -> Any:
+        return NotImplemented
+
+
+class Silent:
+    """It is asked by `__torch_function__`, and declines."""
+
+    @classmethod
+    def __torch_function__(cls, *args: Any) -> Any:
+        return NotImplemented
+
+
+def _made(lib: Any, kind: str) -> Any:
+    class Summing(lib.Tensor):  # type: ignore[misc, name-defined]
+        """A subclass with a sum in place of its own."""
+
+        def __iadd__(self, other: Any) -> Any:
+            return super().__iadd__(other)
+
+    class Announced:
+        def __init_subclass__(cls, words: str = "", **options: Any) -> None:
+            super().__init_subclass__(**options)
+            cls.words = words  # type: ignore[attr-defined]
+
+    class Mixed(lib.Tensor, Announced, words="hello"):  # type: ignore[misc, name-defined]
+        pass
+
+    assert Mixed.words == "hello"
+    x = lib.ones(2)
+    if kind == "after a mode":
+        with lib.overrides.BaseTorchFunctionMode():
             pass
-    x: Any = weft.ones(2) if made != "parameter" else nn.Parameter(weft.ones(2))
-    with weft.no_grad():
-        with pytest.raises(
-            TypeError, match=r"unsupported operand type\(s\) for \+=: .* and 'object'"
-        ):
-            x += object()
+    if kind in ("plain", "after a mode"):
+        return x
+    if kind in ("parameter", "parameter after a mode"):
+        if kind != "parameter":
+            with lib.overrides.BaseTorchFunctionMode():
+                pass
+        return lib.nn.Parameter(x)
+    own = type("Own", (lib.Tensor,), {})
+    classes = {"subclass": own, "of a subclass": type("Its", (own,), {}), "of its own": Summing}
+    return x.as_subclass(classes.get(kind, Mixed))
+
+
+SUMMED = ["plain", "after a mode", "parameter", "parameter after a mode", "subclass"]
+SUMMED += ["of a subclass", "of its own", "of two bases"]
+
+
+@pytest.mark.parametrize("kind", SUMMED)
+@pytest.mark.parametrize("foreign", [object, Declining, Silent])
+def test_a_sum_in_place_that_nobody_makes_is_an_error(kind: str, foreign: type) -> None:
+    """Python takes `__iadd__` of subclasses, and of classes whose methods were replaced, for a concatenation, too."""
+    for lib in (weft, torch) if torch is not None else (weft,):
+        x = before = _made(lib, kind)
+        with lib.no_grad(), pytest.raises(TypeError):
+            x += foreign()
+        assert x is before
         assert x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", SUMMED)
+def test_a_sum_in_place_with_a_foreign_type_is_that_types(kind: str) -> None:
+    x = _made(weft, kind)
+    with weft.no_grad():
         x += Adding()
     assert x == "added to [1.0, 1.0]"
+    y = before = _made(weft, kind)
+    with weft.no_grad():
+        y += 1
+    assert y is before
+    assert y.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("foreign", [object, Declining])
+def test_the_error_of_a_sum_in_place_is_pythons(foreign: type) -> None:
+    for x in (weft.ones(2), nn.Parameter(weft.ones(2), requires_grad=False)):
+        with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+=: .* and '"):
+            x += foreign()
 
 
 def test_a_mode_ends_with_its_thread() -> None:

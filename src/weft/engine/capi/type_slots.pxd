@@ -1,8 +1,11 @@
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
+    ctypedef struct PySequenceMethods:
+        void* sq_inplace_concat
     ctypedef struct PyTypeObject:
         const char* tp_name
+        PySequenceMethods* tp_as_sequence
         void* tp_dict
         Py_ssize_t tp_dictoffset
         unsigned long tp_flags

@@ -54,6 +54,18 @@ def replace_in_type(cls: type, members):
     finally:
         pointer.tp_flags = pointer.tp_flags | before
         PyType_Modified(pointer)
+    classes = [cls]
+    for each in classes:
+        take_no_concatenation(each)
+        classes.extend(type.__subclasses__(each))
+
+
+def take_no_concatenation(cls: object):
+    """Let `+=` of a class be a sum alone: Python takes an inherited `__iadd__` for the concatenation of sequences too,
+    whose NotImplemented would become the value instead of a TypeError."""
+    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
+    if pointer.tp_as_sequence != cython.NULL:
+        pointer.tp_as_sequence.sq_inplace_concat = cython.NULL
 
 
 def allow_dict(cls: type, offset: cython.Py_ssize_t):

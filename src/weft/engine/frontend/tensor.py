@@ -50,7 +50,13 @@ from cython.cimports.weft.engine.ir.residuals import mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import ambient
 
 from weft._build.compiled import require
-from weft.engine.capi.type_slots import add_to_type, allow_dict, open_type, show_under
+from weft.engine.capi.type_slots import (
+    add_to_type,
+    allow_dict,
+    open_type,
+    show_under,
+    take_no_concatenation,
+)
 from weft.errors import ArgumentTypeError
 
 require(__name__, cython.compiled)
@@ -154,18 +160,6 @@ def _updated(name: str, op: Primitive, tensor: Tensor, other):
 def _written(tensor: Tensor, new):
     """The tensor with a new value; NotImplemented, for Python to ask the other operand, where there is none."""
     return NotImplemented if new is NotImplemented else in_place(tensor, new)
-
-
-@cython.cfunc
-def _left_to(tensor: Tensor, other):
-    """NotImplemented, for Python to ask the type of the other operand of `tensor += other`.
-
-    Errors: TypeError where that type adds to nothing. Python, which takes `__iadd__` of subclasses for a concatenation
-    too, would have NotImplemented for the value."""
-    if hasattr(type(other), "__radd__"):
-        return NotImplemented
-    names = f"'{type(tensor).__name__}' and '{type(other).__name__}'"
-    raise TypeError(f"unsupported operand type(s) for +=: {names}")
 
 
 @cython.cclass
@@ -400,8 +394,7 @@ class Tensor:
         return binary(ge_op, self, other)
 
     def __iadd__(self, other):
-        made = _updated("__iadd__", add_op, self, other)
-        return _left_to(self, other) if made is NotImplemented else made
+        return _updated("__iadd__", add_op, self, other)
 
     def __isub__(self, other):
         made = _asked("__isub__", self, other)
@@ -553,6 +546,13 @@ def _allow_attributes():
     allow_dict(Tensor, place - start)
 
 
+def _init_subclass(cls, **options):
+    """A class of tensors is made."""
+    super(Tensor, cls).__init_subclass__(**options)
+    take_no_concatenation(cls)
+
+
 _allow_attributes()
+add_to_type(Tensor, {"__init_subclass__": classmethod(_init_subclass)})
 show_under(Tensor, b"weft.Tensor")
 open_type(Tensor)  # packages give it methods of their own

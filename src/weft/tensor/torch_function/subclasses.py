@@ -242,7 +242,12 @@ def _operator(name: str) -> Callable[..., Any]:
     straight = method_of(swapped) if swapped else None
 
     def call(self: object, *given: Any) -> Any:
-        if is_muted() or not isinstance(given[0] if given else 0, (Tensor, int, float, complex)):
+        if given and not isinstance(given[0], (Tensor, int, float, complex)):
+            try:
+                return special(self, *given)
+            except TypeError:  # nobody answers: Python asks the other operand
+                return NotImplemented
+        if is_muted():
             return special(self, *given)
         if straight is not None and isinstance(given[0], Tensor):
             args = (given[0], self)
