@@ -290,15 +290,15 @@ def _walk(
             if formed and lesson is not None:
                 lesson = lesson.after_batches()
         made = _made_walk(units, arrivals)
-        if formed is None:
-            made.stay_narrow(tape.watermark)
+        if not formed:
+            made.stay_narrow(tape)
         if lesson is not None:
             lesson.watch(made)
         results = made.run(roots, captured, keep, create, leaves)
-        if lesson is not None:
-            lesson.close(tape, made)
         if made.is_narrow():
             leave_alone(newest)
+        if lesson is not None:
+            lesson.close(tape, made)
         return results
     finally:
         tape.watermark = last_sequence()

@@ -2,6 +2,7 @@ from weft.engine.backward.sequence_heap cimport SequenceHeap
 from weft.engine.backward.reachability cimport Reachability
 from weft.engine.backward.batching.batched_vjp cimport Group
 from weft.engine.ir.node cimport Node
+from weft.engine.ir.tape cimport Tape
 from weft.engine.ir.grad_edges cimport AccumulateGrad
 from weft.engine.frontend.tensor cimport Tensor
 
@@ -13,8 +14,7 @@ cdef class ReadyQueue(Reachability):
     cdef list groups
     cdef dict ready_groups
     cdef list fresh  # nodes that have not been considered for a batch
-    cdef bint narrow  # the graph has no batches, and these nodes are not brought together either
-    cdef long long searched  # the newest node of what was searched for batches before that graph
+    cdef Tape narrow  # where all that is reached is one graph without batches: it is not brought together either
     cdef void start(self, list roots)
     cdef int join_group(self, Node node) except? -1
     cdef void close_groups(self)

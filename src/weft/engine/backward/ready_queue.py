@@ -15,8 +15,9 @@ from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import DONE, Node, observers_on, result_of
+from cython.cimports.weft.engine.ir.node import Node, observers_on
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, STACK
+from cython.cimports.weft.engine.ir.tape import is_in_narrow_graph
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
 from weft._build.compiled import require
@@ -64,8 +65,10 @@ class ReadyQueue(Reachability):
     @cython.exceptval(-1)
     def visit(self, node: Node) -> cython.int:
         """Put a reached member of a batch into its group; an observed or captured member stays by itself."""
-        if self.narrow and was_searched(node, self.searched):
-            self.narrow = False
+        if self.narrow is not None and (
+            node.quotient is not None or not is_in_narrow_graph(self.narrow, node.seq)
+        ):
+            self.narrow = None
         if (
             not self.batched
             or (node.quotient is None and node.batch_seen)
@@ -99,7 +102,7 @@ class ReadyQueue(Reachability):
         """All has been reached: group what no flush computes, and number the members."""
         node: Node
         group: Group
-        if not self.narrow:
+        if self.narrow is None:
             batched_residuals.group_records(self.fresh)
             for node in self.fresh:
                 if node.quotient is not None:
@@ -390,16 +393,6 @@ class ReadyQueue(Reachability):
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
         """For subclasses: all has come for a leaf."""
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def was_searched(node: Node, newest: cython.longlong) -> cython.bint:
-    """True if a reached record belongs to a graph that has run, or was searched for batches up to the `newest` node."""
-    if node.state == DONE or node.quotient is not None or node.seq <= newest:
-        return True
-    return result_of(node) is not None and result_of(node).state == DONE
 
 
 @cython.cfunc

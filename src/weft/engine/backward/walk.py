@@ -33,7 +33,7 @@ from cython.cimports.weft.engine.ir.node import DONE, Node, deferral_of, observe
 from cython.cimports.weft.engine.ir.prefetch import prefetch
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residuals
-from cython.cimports.weft.engine.ir.tape import current_tape
+from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 
 from weft._build.compiled import require
 from weft.engine.backward.accumulate_grad import accumulate_grad
@@ -171,14 +171,14 @@ class Walk(ReadyQueue):
         self.units = units
         self.merges = False
 
-    def stay_narrow(self, searched: cython.longlong):
-        """The graph recorded after a node is too narrow for batches: its records do not look for company either, unless
-        the walk goes on to records that ran, or were made, before."""
-        self.narrow, self.searched = True, searched
+    def stay_narrow(self, tape: Tape):
+        """Where the last graph that was searched is too narrow for batches, its records do not look for company either,
+        unless the walk goes on to records that were searched before. Whether it has run does not matter."""
+        self.narrow = tape
 
     def is_narrow(self):
         """True if the walk was to stay narrow, and has reached nothing else."""
-        return self.narrow
+        return self.narrow is not None
 
     def keep_journal(self, journal: list):
         """Write into a list which leaf got which gradient: (sink, node or None for a sparse one, the newest

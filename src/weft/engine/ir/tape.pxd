@@ -11,6 +11,8 @@ cdef class Tape:
     cdef public long long left
     cdef public long long arrived_bytes
     cdef public long long watermark
+    cdef long long narrow_from  # the first record of the last graph that was searched, if it was narrow; else 0
+    cdef long long narrow_to  # the newest node then
     cdef public Mode mode
     cdef public object running
     cdef public list written
@@ -31,6 +33,15 @@ cdef object packer
 # The calling thread's tape.
 cdef inline Tape current_tape():
     return _current if thread_id() == _current_id else tape_of_thread()
+
+# Note the search of a graph, from its first record on: whether it is too narrow for batches.
+cdef inline void note_search(Tape tape, long long first, bint narrow) noexcept:
+    tape.narrow_from = first if narrow else 0
+    tape.narrow_to = _sequence
+
+# Whether a record is part of the last graph that was searched, which is narrow.
+cdef inline bint is_in_narrow_graph(Tape tape, long long seq) noexcept:
+    return 0 < tape.narrow_from <= seq <= tape.narrow_to
 
 # The sequence number of a new record.
 cdef inline long long next_sequence() noexcept:

@@ -150,7 +150,9 @@ def execute_live(tape: Tape) -> cython.void:
     fingerprint: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not fingerprint.live or run_known(fingerprint):
         return
-    if not batch.group(pending):
+    formed = batch.group(pending)
+    if not formed:
+        fingerprint.narrow = formed is None
         run_unknown(tape, pending, fingerprint)
         return
     pending = tape.pending()

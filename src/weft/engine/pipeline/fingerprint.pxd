@@ -18,7 +18,8 @@ cdef class FlushFingerprint:
     cdef readonly list external
     cdef readonly bint live
     cdef readonly bint complete
-    cdef readonly bint tracked
+    cdef readonly long long tracked  # the sequence number of the first record that no search has seen, or 0
+    cdef bint narrow  # a search has found the graph too narrow for batches
     cdef readonly int variant
     cdef Py_ssize_t given  # how many nodes there were, before members of batches were appended
     cdef dict places  # of a search: edge target, or buffer, by its address -> number (and base offset of a buffer)

@@ -130,8 +130,8 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
     tracked: cython.bint = node.edges is not None and not node.batch_seen
     if is_live(node):
         result.live = True
-    if tracked:
-        result.tracked = True
+    if tracked and result.tracked == 0:
+        result.tracked = node.seq
     put(
         key,
         cython.cast(cython.longlong, node.op.code)

@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.devices.trace import (
     tracing,
 )
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.tape import note_search
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, recorded_of
 from cython.cimports.weft.engine.pipeline.fingerprint import FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
@@ -64,6 +65,8 @@ def run_known(fingerprint: FlushFingerprint) -> cython.bint:
         return False
     _tally.flushes += 1
     count(known.kernels, known.launches, len(fingerprint.nodes))
+    if fingerprint.tracked > 0:
+        note_search(tape_of(fingerprint.nodes[0]), fingerprint.tracked, known.narrow)
     outcome = executable_cache.run_cached(known, fingerprint)
     if outcome is None:
         return True

@@ -28,6 +28,7 @@ cdef class CachedExecutable(CacheEntry):
     cdef Commit* commits
     cdef uintptr_t* addresses
     cdef bint busy
+    cdef readonly bint narrow  # of a graph that is too narrow for batches
     cdef list strides
     cdef list in_place
     cdef list blocks  # values that it reads as one, by how their rows lie (`runtime.blocks`)

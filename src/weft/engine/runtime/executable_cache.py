@@ -200,6 +200,7 @@ def store(
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
     template.layout = lowering.layout
+    template.narrow = fingerprint.narrow
     template.debt = debt_of(fingerprint.nodes)
     if program.awaited is not None:
         _await_kernels(template, program)

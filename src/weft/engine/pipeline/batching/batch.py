@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import CONCAT, STACK, Primitive
-from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.ir.tape import Tape, finish, note_search
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     adds_rows,
     edge_identity,
@@ -62,6 +62,7 @@ from cython.cimports.weft.engine.replay.conditions import verifying
 from weft._build.compiled import require
 from weft.config import config
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCATTER, VIEW
+from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline.batching.membership import batched_operands
 from weft.engine.pipeline.batching.operand_packing import FOLLOWED
 from weft.engine.pipeline.batching.scheduler import form_groups
@@ -90,11 +91,26 @@ def group(nodes: list):
     if not config.batch:
         return False
     began: int64_t = now() if tracing else 0
+    first: Node = _first_record(nodes)
+    tape: Tape = None if first is None else tape_of(first)
     try:
-        return _group_again(nodes)
+        found = _group_again(nodes)
     finally:
         if tracing:
             put_payload(STAGE, began, now(), "batch", 0)
+    if tape is not None:
+        note_search(tape, first.seq, found is None)
+    return found
+
+
+@cython.cfunc
+def _first_record(nodes: list) -> Node:
+    """The first node with gradient edges that no search has seen, or None."""
+    node: Node
+    for node in nodes:
+        if node.edges is not None and not node.batch_seen:
+            return node
+    return None
 
 
 @cython.cfunc
