@@ -110,17 +110,30 @@ def execute_older(tape: Tape, newest: cython.longlong) -> cython.void:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def initial_values(nodes: list, watermark: cython.longlong) -> cython.longlong:
-    """The sequence number of the last of some nodes, oldest first, before the first that has gradient edges, if the
-    first leaf that such edges lead to is still to be computed; 0 otherwise, and where the oldest node is older than the
-    last walk, which has seen to it, or a run consists of parts."""
+    """The sequence number of the last of some nodes, oldest first, that somebody holds, before the first that has
+    gradient edges, if the first leaf that such edges lead to is still to be computed; 0 otherwise, and where the oldest
+    node is older than the last walk, which has seen to it, or a run consists of parts. What is made of data for the
+    first operation alone, as for those behind it, belongs to the graph."""
     if not nodes or cython.cast(Node, nodes[0]).seq <= watermark:
         return 0
     count: cython.Py_ssize_t = 0
     while count < len(nodes) and cython.cast(Node, nodes[count]).edges is None:
         count += 1
-    if count > 0 and first_leaf_is_pending(nodes, count) and not runs_in_parts(nodes):
+    if count == 0 or not first_leaf_is_pending(nodes, count) or runs_in_parts(nodes):
+        return 0
+    while count > 0 and not is_held(nodes[count - 1]):
+        count -= 1
+    if count > 0:
         return cython.cast(Node, nodes[count - 1]).seq
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_held(node: Node) -> cython.bint:
+    """True if a node is held by more than derivatives."""
+    return node.external_refs > node.saves
 
 
 @cython.cfunc
