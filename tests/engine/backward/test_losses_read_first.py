@@ -26,7 +26,8 @@ def random_program(seed: int) -> tuple[list[Any], Loss]:
     table = nn.Embedding(10, width)
     rows = [weft.randn(choose.randrange(1, 4), width) for _ in range(choose.randrange(2, 20))]
     drawn = [
-        (choose.randrange(8), choose.random(), choose.random()) for _ in range(choose.randrange(5, 60))
+        (choose.randrange(8), choose.random(), choose.random())
+        for _ in range(choose.randrange(5, 60))
     ]
 
     def value(kind: int, x: Any, y: Any, row: float) -> Any:
@@ -80,9 +81,7 @@ def test_to_read_the_loss_first_changes_no_gradient(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("tier", ["none", "every"])
-def test_no_tier_changes_a_gradient(
-    seed: int, tier: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_tier_changes_a_gradient(seed: int, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = gradients(seed, lambda step: False, 2)
     monkeypatch.setattr(config, "interpreter", tier)
     for reads in (False, True):
