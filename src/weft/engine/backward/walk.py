@@ -172,8 +172,8 @@ class Walk(ReadyQueue):
         self.merges = False
 
     def stay_narrow(self, tape: Tape):
-        """Where the last graph that was searched is too narrow for batches, its records do not look for company either,
-        unless the walk goes on to records that were searched before. Whether it has run does not matter."""
+        """Keep records apart if all are of the last graph that was searched, and it is too narrow for batches; whether
+        it has run does not matter."""
         self.narrow = tape
 
     def is_narrow(self):
