@@ -52,6 +52,17 @@ def test_a_disagreement_is_an_error_on_all_ranks_that_names_all_lines(found: lis
         assert rank["disagreements"]["large"] == "no error"
 
 
+def test_data_that_went_beside_an_agreement_which_failed_are_taken_out_of_the_way(
+    found: list[Any],
+) -> None:
+    for rank in found:
+        told = rank["data_beside_agreements"]
+        assert "rank 2: all_reduce sum float32[20001] at groups.py:" in told["shape"]
+        assert "rank 0: broadcast float32[900] from 0 at groups.py:" in told["operation"]
+        assert told["sums"] == [[1.0, 2.0, 3.0, 4.0]] * 20
+        assert told["total"] == [4.0, 4.0]
+
+
 def test_messages_that_fit_and_one_that_does_not(found: list[Any]) -> None:
     told = [rank["messages"]["received"] for rank in found]
     assert "recv: the message of rank 0 does not fit" in told[1]

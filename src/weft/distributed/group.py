@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from weft.distributed.backends.protocol import Communicator
+from weft.distributed.backends.protocol import Communicator, Request
 from weft.distributed.collectives.agreement import CollectiveCall
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.peers import lost
@@ -57,7 +57,9 @@ class ProcessGroup:
         self.world, self.ranks, self.communicator = world, ranks, communicator
         self.group_name, self.group_desc, self.timeout = name, description, timeout
         self.begun = self.finished = 0  # collectives of this group
+        self.outgoing: list[Request] = []  # messages of the collective that runs, not waited for
         self._channel: Channel = Channel()
+        self._sending: Channel = Channel()  # those of finished ones
         self._message_channels: dict[tuple[str, int, int], Channel] = {}
 
     def rank(self) -> int:
@@ -205,7 +207,7 @@ class ProcessGroup:
         self._need_intact(call)
         self.begun += count
         key = (self.group_name, self.begun - 1)
-        counted = self._counted(steps, count)
+        counted = self._counted(call, steps, count)
         return Operation(counted, call.name, call.where, self.ranks, timeout, key)
 
     def message(
@@ -241,15 +243,32 @@ class ProcessGroup:
         if reason is not None:
             raise lost(call.name, reason, call.where)
 
-    def _counted(self, steps: Steps[object], count: int) -> Generator[Any, None, Any]:
+    def _counted(
+        self, call: CollectiveCall, steps: Steps[object], count: int
+    ) -> Generator[Any, None, Any]:
         """The steps; what has ended on all ranks, well or with an error on all, counts as finished."""
         try:
             result = yield from steps
         except WeftError:
-            self.finished += count
+            self._finish(call, count)
             raise
-        self.finished += count
+        self._finish(call, count)
         return result
+
+    def _finish(self, call: CollectiveCall, count: int) -> None:
+        """Count collectives, now or as soon as the others have what this rank sent them."""
+        left = [request for request in self.outgoing if not request.test()]
+        self.outgoing = []
+        if not left:
+            self.finished += count
+            return
+
+        def until_sent() -> Steps[None]:
+            yield from left
+            self.finished += count
+
+        operation = Operation(until_sent(), call.name, call.where, self.ranks, self.timeout)
+        self.world.progress.follow(self._sending, operation)
 
     def _start(
         self,

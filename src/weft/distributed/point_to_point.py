@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from weft._typing import Array
-from weft.distributed.backends.protocol import ANY_SOURCE
+from weft.distributed.backends.protocol import ANY_SOURCE, FIRST_TAG
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
-from weft.distributed.collectives.agreement import MOST_INLINE_BYTES, TEXT_BYTES, CollectiveCall
+from weft.distributed.collectives.agreement import TEXT_BYTES, CollectiveCall
 from weft.distributed.collectives.operations import call_of
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
@@ -24,6 +24,7 @@ from weft.distributed.world import joined, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
+MOST_INLINE_BYTES = 8192  # of data, that go in one message with what they are
 RECORD_BYTES = TEXT_BYTES + MOST_INLINE_BYTES
 
 
@@ -137,7 +138,7 @@ def _send(
     peer = found.member(dst, group_dst, "dst")
     _need_other(name, found, peer)
     call = call_of(name, contents(tensor), tensor)
-    steps = _sent(found, call, as_bytes(elements(tensor)), peer, tag)
+    steps = _sent(found, call, as_bytes(elements(tensor)), peer, _own_tag(name, tag))
     return found.message(call, steps, peer, tag, lambda _: tensor)
 
 
@@ -191,13 +192,26 @@ def _recv(
     call = call_of(name, contents(tensor), tensor)
     received = Received(tensor.dtype, tensor.numel())
     target = as_bytes(received.elements)
-    steps = _received(found, call, target, ANY_SOURCE if peer is None else peer, tag)
+    sender = ANY_SOURCE if peer is None else peer
+    steps = _received(found, call, target, sender, _own_tag(name, tag))
 
     def deliver(source: int) -> int:
         received.fill(tensor)
         return source
 
     return found.message(call, steps, peer, tag, deliver)
+
+
+def _own_tag(name: str, tag: int) -> int:
+    """The tag by which a backend knows a program's. Errors: ValueError for a negative one."""
+    if tag >= 0:
+        return FIRST_TAG + tag
+    raise ArgumentError(
+        f"{name}: Tag must be nonnegative",
+        expected="tag >= 0",
+        got=str(tag),
+        fix="number messages from 0",
+    )
 
 
 def _need_other(name: str, group: ProcessGroup, peer: int) -> None:

@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import weft
 import weft.distributed as dist
 from weft.distributed import _functional_collectives as collectives
@@ -77,6 +79,29 @@ def disagreements() -> dict[str, Any]:
     large = message_of(lambda: dist.all_gather_into_tensor(weft.ones(4 << 16), weft.ones(1 << 16)))
     dist.barrier()
     return {"shape": shape, "operation": operation, "uneven": uneven, "large": large}
+
+
+def data_beside_agreements() -> dict[str, Any]:
+    """Data of more bytes than a record of the agreement has room for, and few enough to go beside it."""
+    rank, count = dist.get_rank(), 20_000
+    found = {
+        "shape": message_of(lambda: dist.all_reduce(weft.ones(count + (rank == 2)))),
+        "operation": message_of(
+            lambda: dist.all_reduce(weft.ones(count)) if rank else dist.broadcast(weft.ones(900), 0)
+        ),
+    }
+    own = np.full(count, rank + 1.0, np.float32)
+    shared = weft.from_numpy(own)
+    parts = weft.zeros(4, count)
+    sums = []
+    for turn in range(20):  # what a rank writes next is not what the others get
+        dist.all_gather_into_tensor(parts, shared)
+        own += 1
+        dist.broadcast(shared if rank == 1 else weft.zeros(count), 1)
+        sums.append([float(parts[n].sum()) / count - turn for n in range(4)])
+    total = weft.ones(count)
+    dist.all_reduce(total)
+    return found | {"sums": sums, "total": [float(total.min()), float(total.max())]}
 
 
 def messages() -> dict[str, Any]:
@@ -242,7 +267,8 @@ def sparse_sums() -> dict[str, Any]:
 def main() -> None:
     dist.init_process_group("mpi", timeout=timedelta(seconds=20))
     parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous)
-    found = {part.__name__: part() for part in (*parts, nodes, loops, profiles, sparse_sums)}
+    more = (data_beside_agreements, nodes, loops, profiles, sparse_sums)
+    found = {part.__name__: part() for part in (*parts, *more)}
     (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

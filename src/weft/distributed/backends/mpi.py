@@ -72,7 +72,9 @@ class _Failed:
 
 
 class MpiCommunicator:
-    """A communicator of MPI's."""
+    """A communicator of MPI's. What is larger than a record waits for the receiver to fetch it."""
+
+    record_bytes, has_direct_messages = 256, True
 
     def __init__(self, communicator: Any = None) -> None:
         self._mpi = _library()

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from weft._typing import Array
 
 ANY_SOURCE = -1
+BESIDE_TAG, FIRST_TAG = 0, 1  # of messages of collectives, and the first of programs' own
 
 
 class Request(Protocol):
@@ -42,6 +43,8 @@ class Communicator(Protocol):
 
     rank: int
     size: int
+    record_bytes: int  # of each member, that all_gather carries as fast as fewer
+    has_direct_messages: bool  # a message goes from memory to memory, by nobody else
 
     def all_gather(
         self, source: Array, target: Array, counts: Sequence[int] | None = None

@@ -17,14 +17,12 @@ from weft.distributed.collectives.agreement import (
     agree,
     agree_on_several,
     disagree,
-    inline_bytes,
+    goes_along,
 )
 from weft.distributed.collectives.reduction import ReduceOp, combination, combine
 from weft.distributed.group import ProcessGroup
 from weft.distributed.progress import Steps
 from weft.engine.ir.dtype import DType
-
-MOST_BYTES_AT_ONCE = 1 << 20  # of all ranks, up to which each takes and combines them all itself
 
 
 def gathered(group: ProcessGroup, call: CollectiveCall, data: Array, target: Array) -> Steps[None]:
@@ -44,9 +42,10 @@ def in_lots(
     done = 0
     while done < len(calls):
         left = data[done:]
-        fits = sum(array.nbytes for array in left) <= inline_bytes(group.size())
-        inline = as_bytes(join(left)) if fits else None
-        count, rows = yield from agree_on_several(group, calls[done:], inline)
+        fits = goes_along(group, sum(array.nbytes for array in left))
+        along = as_bytes(join(left)) if fits else None
+        everybody = range(group.size())
+        count, rows = yield from agree_on_several(group, calls[done:], along, everybody)
         yield from move(left[:count], done, rows)
         done += count
 
@@ -70,12 +69,10 @@ def several_gathered(
         if rows is None and len(some) == 1:
             yield group.communicator.all_gather(as_bytes(joined), as_bytes(targets[done]))
             return
-        table = np.empty((size, joined.size), joined.dtype)
         if rows is None:
-            yield group.communicator.all_gather(as_bytes(joined), as_bytes(table.reshape(-1)))
-        else:
-            table.view(np.uint8)[...] = rows[:, : joined.nbytes]
-        _deal(table, targets[done : done + len(some)])
+            rows = np.empty((size, joined.nbytes), np.uint8)
+            yield group.communicator.all_gather(as_bytes(joined), rows.reshape(-1))
+        _deal(rows[:, : joined.nbytes].view(joined.dtype), targets[done : done + len(some)])
 
     yield from in_lots(group, calls, data, _joined, move)
 
@@ -91,7 +88,7 @@ def _deal(rows: Array, targets: Sequence[Array]) -> None:
 
 def sent_from(group: ProcessGroup, call: CollectiveCall, memory: Array, root: int) -> Steps[None]:
     """Overwrite the bytes of all ranks with the root's."""
-    rows = yield from agree(group, call, memory)
+    rows = yield from agree(group, call, memory, [root])
     if rows is None:
         yield group.communicator.broadcast(memory, root)
     elif group.rank() != root:
@@ -221,14 +218,7 @@ class RankReduction:
         yield from in_lots(self.group, calls, data, join, move)
 
     def _agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
-        """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives; of little data
-        exchange all, and combine it everywhere."""
-        size = self.group.size()
-        if data.nbytes * size <= MOST_BYTES_AT_ONCE:
-            table = np.empty((size, data.nbytes), np.uint8)
-            yield self.group.communicator.all_gather(as_bytes(data), table.reshape(-1))
-            target[...] = self._combined(table, 0, data.size, data.dtype)
-            return
+        """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives."""
         parts = self._parts(data.size)
         own = yield from self._exchange(data, parts)
         counts = [part * data.itemsize for part in parts]
