@@ -93,3 +93,92 @@ def test_a_model_that_is_a_part_of_its_part(lib):
     call = lib.func.functional_call
     assert call(layer, given, lib.ones(1, 1), tie_weights=False).item() == 5.0
     assert layer.part.weight is before
+
+
+def _tied(lib: Any) -> Any:
+    """A model whose bias has two names, and that assigns to its buffer."""
+
+    class Tied(lib.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.l1 = lib.nn.Linear(1, 1)
+            self.tied_bias = self.l1.bias
+            self.register_buffer("count", lib.zeros(1))
+            self.foo = 0.0
+
+        def forward(self, x: Any) -> Any:
+            self.count = self.count + 1
+            return self.l1(x) + self.tied_bias + self.count
+
+    return Tied()
+
+
+@both
+@pytest.mark.parametrize("call", ["func", "stateless"])
+def test_what_a_model_assigns_is_left_in_the_dictionary(lib: Any, call: str) -> None:
+    """Statistics that a layer assigns, and does not change in place, would be lost with its own."""
+    model, given = _tied(lib), lib.tensor([2.0])
+    state: dict[str, Any] = {"count": given}
+    if call == "func":
+        lib.func.functional_call(model, state, lib.ones(1, 1))
+    else:
+        with submodule(f"{lib.__name__}.nn.utils.stateless")._reparametrize_module(model, state):
+            model(lib.ones(1, 1))
+    assert state["count"].tolist() == [3.0]
+    assert given.tolist() == [2.0]
+    assert model.count.tolist() == [0.0]
+    assert sorted(state) == ["count"]
+
+
+@both
+def test_strict_names_are_all_names_where_nothing_is_tied(lib: Any) -> None:
+    model, x = _tied(lib), lib.ones(1, 1)
+    state = {
+        "l1.weight": lib.ones(1, 1),
+        "l1.bias": lib.ones(1),
+        "count": lib.zeros(1),
+    }
+    tied = lib.func.functional_call(model, dict(state), x, strict=True)
+    assert tied.tolist() == [[4.0]]
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\): 'tied_bias'"):
+        lib.func.functional_call(model, dict(state), x, tie_weights=False, strict=True)
+    state["tied_bias"] = lib.zeros(1)
+    with pytest.raises(ValueError, match=r"multiple values for keys \['l1.bias', 'tied_bias'\]"):
+        lib.func.functional_call(model, state, x)
+
+
+WRONG = {
+    "no tensor": ({"l1.weight": "words"}, TypeError, "words is not an instance of torch.Tensor"),
+    "an attribute": ({"foo": 1}, TypeError, "attribute `foo`: 0.0 is not an instance of torch.Te"),
+    "a method": ({"forward": 1}, TypeError, "(?s)attribute `forward`: .* is not an instance of"),
+    "no module": ({"l2.bias": 1}, AttributeError, "Tied has no attribute `l2`"),
+    "below no module": ({"l1.bias.x": 1}, (AttributeError, TypeError), "bias`"),
+}
+
+
+@both
+@pytest.mark.parametrize("case", WRONG)
+def test_names_and_values_that_lead_nowhere_are_errors(lib: Any, case: str) -> None:
+    """They would be left out in silence; the module is as before."""
+    given, kind, words = WRONG[case]
+    model = _tied(lib)
+    before = dict(model.state_dict(keep_vars=True))
+    state = {name: lib.ones(1) if value == 1 else value for name, value in given.items()}
+    with pytest.raises(kind, match=words):
+        lib.func.functional_call(model, {"count": lib.ones(1), **state}, lib.ones(1, 1))
+    after = model.state_dict(keep_vars=True)
+    assert all(after[name] is value for name, value in before.items())
+    assert model.foo == 0.0
+
+
+@both
+def test_a_parameter_of_a_new_name_is_one_for_the_call(lib: Any) -> None:
+    class Listing(lib.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self) -> Any:
+            return [name for name, _ in self.named_parameters()]
+
+    model = Listing()
+    extra = lib.nn.Parameter(lib.ones(1))
+    assert lib.func.functional_call(model, {"extra": extra}) == ["extra"]
+    assert list(model.parameters()) == []
+    assert not hasattr(model, "extra")

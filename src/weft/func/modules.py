@@ -6,17 +6,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import cython
 
 import weft
 from weft._build.compiled import require
-from weft.errors import ArgumentError, ArgumentTypeError, GradientError, KindError, NoTensorError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientError,
+    KindError,
+    MissingError,
+    NoTensorError,
+)
 from weft.nn.module.members import MODULE, own_values
 
 require(__name__, cython.compiled)
 _MISSING = object()
+
+
+class _Member(NamedTuple):
+    """A member of a module before others took its place: `before` stood at `name` among `values`, if anything did."""
+
+    path: str
+    owner: Any
+    values: dict[str, Any]
+    name: str
+    before: Any
 
 
 def functional_call(
@@ -30,8 +47,11 @@ def functional_call(
 ) -> Any:
     """`module(*args, **kwargs)` with the parameters and buffers of a dictionary (or several) in place of its own.
 
+    What the module assigns to them meanwhile is written back to the dictionary, if it is one.
+
     Errors: RuntimeError in strict mode on missing or unexpected names; ValueError on a name in two dictionaries, and
-    on different values for a shared parameter.
+    on different values for a shared parameter; AttributeError on a name that leads to no module; TypeError on a value
+    that is no tensor.
     """
     if not isinstance(module, weft.nn.Module):
         raise NoTensorError.of(
@@ -53,61 +73,100 @@ def functional_call(
     try:
         return module(*arguments, **kwargs) if kwargs else module(*arguments)
     finally:
-        _put_back(previous)
+        left = _put_back(previous)
+        if isinstance(parameter_and_buffer_dicts, dict):
+            _write_back(parameter_and_buffer_dicts, left)
 
 
 def _exchanged(
     module: object, given: dict[str, object], tie_weights: bool, strict: bool
-) -> list[Any]:
+) -> list[_Member]:
     """Give a module other members. Returns: those it had, for `_put_back`. Errors: RuntimeError, ValueError."""
     owners = _owners(module)
     if strict or tie_weights:
         own = {path: place[0][place[1]] for path, place in owners.items()}
-        if strict:
-            _check_names(module, given, own)
         if tie_weights:
             _tie(given, own)
-    previous: list[Any] = []
+        if strict:
+            _check_names(module, given, own)
+    previous: list[_Member] = []
     try:
         for path, value in given.items():
-            values, name = owners.get(path) or _attribute(module, path)
-            if values is not None:
-                previous.append((values, name, values.get(name, _MISSING)))
+            _need_tensor(value, "")
+            if path in owners:
+                values, name = owners[path]
+                previous.append(_Member(path, None, values, name, values[name]))
                 values[name] = value
+            else:
+                previous.append(_attribute(module, path))
+                _give(previous[-1], value)
     except BaseException:
         _put_back(previous)
         raise
     return previous
 
 
-def _put_back(previous: list[Any]) -> None:
-    for values, name, value in reversed(previous):
-        if value is _MISSING:
-            values.pop(name, None)
-        else:
-            values[name] = value
+def _give(member: _Member, value: object) -> None:
+    """Let a module have an attribute: one that it did not have becomes what assigning makes of it."""
+    if member.before is _MISSING:
+        setattr(member.owner, member.name, value)
+    else:
+        member.values[member.name] = value
 
 
-def _attribute(module: Any, path: str) -> tuple[Any, str]:
-    """The attributes of the module that a path leads to, and the name there; None where it leads nowhere.
+def _put_back(previous: list[_Member]) -> dict[str, Any]:
+    """Let a module have its members again. Returns: those that it had instead, by their paths."""
+    left = {}
+    for path, owner, values, name, before in reversed(previous):
+        if before is not _MISSING:
+            left[path] = values.get(name)
+            values[name] = before
+        elif name in values:
+            left[path] = values[name]
+            delattr(owner, name)
+    return left
 
-    Errors: TypeError for an attribute that is no tensor.
+
+def _write_back(given: dict[str, Any], left: dict[str, Any]) -> None:
+    """Give a user's dictionary the members that a module has assigned."""
+    for path, value in left.items():
+        if path in given and given[path] is not value:
+            given[path] = value
+
+
+def _attribute(module: Any, path: str) -> _Member:
+    """The attribute that a path leads to, which is none of the module's parameters and buffers.
+
+    Errors: AttributeError where the path leads to no module; TypeError for an attribute that is no tensor.
     """
     *through, name = path.split(".")
     for child in through:
-        module = getattr(module, "_modules", {}).get(child)
-    if module is None:
-        return None, name
+        below = getattr(module, child, None)
+        if not isinstance(below, weft.nn.Module):
+            raise MissingError(
+                f"{type(module).__name__} has no attribute `{child}`",
+                expected="a name of named_parameters() or named_buffers()",
+                got=path,
+                fix="correct the name, or leave it out",
+            )
+        module = below
     values = own_values(module)
-    held = values.get(name)
-    if held is not None and not isinstance(held, weft.Tensor):
+    if name not in values:
+        _need_tensor(getattr(module, name, None), f"attribute `{name}`: ")
+        return _Member(path, module, values, name, _MISSING)
+    _need_tensor(values[name], f"attribute `{name}`: ")
+    return _Member(path, module, values, name, values[name])
+
+
+def _need_tensor(value: object, which: str) -> None:
+    """Errors: TypeError where a member is neither a tensor nor None."""
+    if value is not None and not isinstance(value, weft.Tensor):
         raise ArgumentTypeError(
-            f"{path}: {held} is not an instance of torch.Tensor",
-            expected="the name of a parameter, a buffer or a tensor",
-            got=type(held).__name__,
+            f"{which}{value} is not an instance of torch.Tensor",
+            expected="a tensor, for the name of a parameter, a buffer or a tensor",
+            got=type(value).__name__,
             fix="leave the name out",
         )
-    return values, name
 
 
 @contextmanager
@@ -123,7 +182,7 @@ def with_members(
     try:
         yield
     finally:
-        _put_back(previous)
+        _write_back(parameters_and_buffers, _put_back(previous))
 
 
 def _states(given: Any) -> Any:
@@ -175,10 +234,7 @@ def _check_disjoint(given: dict[str, object], state: dict[str, object]) -> None:
 
 
 def _check_names(module: object, given: dict[str, object], own: dict[str, object]) -> None:
-    shared = {id(own[name]) for name in given if name in own}
-    missing = [
-        name for name, member in own.items() if name not in given and id(member) not in shared
-    ]
+    missing = [name for name in own if name not in given]
     unexpected = [name for name in given if name not in own]
     if not missing and not unexpected:
         return
@@ -206,8 +262,9 @@ def _tie(given: dict[str, object], own: dict[str, object]) -> None:
             continue
         previous = values.setdefault(id(own[name]), value)
         if previous is not value:
+            names = sorted(key for key in given if key in own and own[key] is own[name])
             raise ArgumentError(
-                f"functional_call got multiple values for keys that are tied, {name} among them. Consider using "
+                f"functional_call got multiple values for keys {names}, which are tied. Consider using "
                 "tie_weights=False",
                 expected="one value for a shared parameter",
                 got="several",

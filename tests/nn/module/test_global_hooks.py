@@ -1,5 +1,7 @@
 """Hooks of all modules, as in PyTorch where that is installed: when they are called, in what order, with what."""
 
+from collections import OrderedDict
+
 import pytest
 
 import weft
@@ -145,3 +147,47 @@ def test_registrations_are_replaced(lib, common):
     model.first = nn.Tanh()
     assert [model.weight.item(), model.seen.item()] == [3.0, 2.0]
     assert list(model.state_dict()) == ["weight", "seen"] and isinstance(model.first, nn.Tanh)
+
+
+def test_assigned_tables_take_the_place_of_hooks(lib, common):
+    """Programs clear all global hooks by assigning empty dictionaries, as PyTorch's tests do."""
+    module = submodule(f"{lib.__name__}.nn.modules.module")
+    model, log = model_of(lib), []
+    handles = [
+        common(kind, lambda m, *_, kind=kind: log.append(kind))
+        for kind in ("forward_pre_hook", "forward_hook", "full_backward_hook")
+    ]
+    for name in ("forward_pre", "forward", "backward"):
+        assert len(getattr(module, f"_global_{name}_hooks")) == 1
+        setattr(module, f"_global_{name}_hooks", OrderedDict())
+        assert len(getattr(module, f"_global_{name}_hooks")) == 0
+    model(lib.ones(1, 2, requires_grad=True)).sum().backward()
+    assert log == []
+    module._global_forward_hooks = OrderedDict(
+        {7: lambda m, args, result: log.append(type(m).__name__)}
+    )
+    model(lib.ones(1, 2))
+    assert log == ["Linear", "Tanh", "Sequential"]
+    module._global_forward_hooks = OrderedDict()
+    model(lib.ones(1, 2))
+    assert len(log) == 3
+    for handle in handles:
+        handle.remove()
+
+
+def test_hooks_called_always_are_listed(lib, common):
+    module = submodule(f"{lib.__name__}.nn.modules.module")
+    handle = common("forward_hook", lambda m, args, result: None, always_call=True)
+    assert list(module._global_forward_hooks_always_called.values()) == [True]
+    handle.remove()
+    assert len(module._global_forward_hooks_always_called) == 0
+
+
+def test_a_function_is_a_state_hook_of_one_kind(lib):
+    def hook(module, state, prefix, metadata):
+        return {}
+
+    lib.nn.Linear(1, 1).register_state_dict_post_hook(hook)
+    assert hook._from_public_api
+    with pytest.raises(RuntimeError, match="previously registered via register_state_dict_post_ho"):
+        lib.nn.Linear(1, 1)._register_state_dict_hook(hook)

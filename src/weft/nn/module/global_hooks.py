@@ -7,10 +7,11 @@ module's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import ModuleType
 
 from weft.engine.frontend.tensor import Tensor
-from weft.nn.module.hook_registration import HookMethods
+from weft.nn.module.hook_registration import HookFunctions, HookMethods
 from weft.nn.module.hooks import (
     COMMON,
     ON_BUFFER,
@@ -21,6 +22,7 @@ from weft.nn.module.hooks import (
     ModuleHooks,
     RemovableHandle,
     add_hook,
+    marked,
     require_one_kind,
 )
 
@@ -44,6 +46,56 @@ def _on_calls(table: HookTable, hook: Hook) -> RemovableHandle:
     table[handle.id] = hook
     _set_detour()
     return handle
+
+
+class _GlobalFunctions(HookFunctions):
+    """A table of hooks on all calls: these look for hooks where it holds some."""
+
+    def __setitem__(self, number: int, function: Callable[..., object]) -> None:
+        super().__setitem__(number, function)
+        _set_detour()
+
+    def __delitem__(self, number: int) -> None:
+        super().__delitem__(number)
+        _set_detour()
+
+
+def _global_table(kind: str, *others: str) -> property:
+    """The functions of the hooks of a kind on all calls; a dictionary that is assigned takes their place, and that of
+    other kinds."""
+
+    def get(module: ModuleType) -> _GlobalFunctions:
+        return _GlobalFunctions(getattr(COMMON, kind))
+
+    def put(module: ModuleType, functions: Mapping[int, Callable[..., object]]) -> None:
+        kept, own = dict(functions), get(module)
+        for table in (kind, *others):
+            getattr(COMMON, table).clear()
+        own.update(kept)
+        _set_detour()
+
+    return property(get, put)
+
+
+def _global_marked(kind: str, option: str) -> property:
+    """The numbers of the hooks of a kind on all calls that were registered with an option."""
+
+    def get(module: ModuleType) -> dict[int, bool]:
+        return marked(getattr(COMMON, kind), option)
+
+    return property(get)
+
+
+class HookTables(ModuleType):
+    """A module of Python with the tables of hooks on all calls, by PyTorch's names: programs look whether there are
+    hooks, and assign empty ones."""
+
+    _global_forward_pre_hooks = _global_table("forward_pre")
+    _global_forward_hooks = _global_table("forward")
+    _global_backward_pre_hooks = _global_table("backward_pre")
+    _global_backward_hooks = _global_table("backward", "on_record")
+    _global_forward_hooks_with_kwargs = _global_marked("forward", "with_kwargs")
+    _global_forward_hooks_always_called = _global_marked("forward", "always_call")
 
 
 def register_module_forward_pre_hook(hook: Callable[..., object]) -> RemovableHandle:

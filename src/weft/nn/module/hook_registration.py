@@ -6,6 +6,7 @@ Handles remove the hooks; `hooks` and `state_dict` run them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
@@ -16,6 +17,7 @@ from weft.nn.module.hooks import (
     ModuleHooks,
     RemovableHandle,
     add_hook,
+    marked,
     require_one_kind,
 )
 from weft.nn.module.members import Holder, own_values
@@ -76,8 +78,7 @@ def _marked(kind: str, option: str) -> property:
     """The numbers of the hooks of a kind that were registered with an option."""
 
     def get(module: HookMethods) -> dict[int, bool]:
-        table = getattr(module._own_hooks(), kind)
-        return {number: True for number, hook in table.items() if getattr(hook, option)}
+        return marked(getattr(module._own_hooks(), kind), option)
 
     return property(get)
 
@@ -197,8 +198,10 @@ class HookMethods(Holder):
 
     def register_state_dict_post_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata)` after the state is collected; it changes the state in
-        place. Errors: RuntimeError where it returns something.
+        place, and is marked as such. Errors: RuntimeError where it returns something.
         """
+        with suppress(AttributeError):  # methods take no attribute
+            hook._from_public_api = True  # type: ignore[attr-defined] # PyTorch's name
         return add_hook(self._own_state_hooks().save_post, InPlace(hook))
 
     def _register_state_dict_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
@@ -206,7 +209,7 @@ class HookMethods(Holder):
         registered with `register_state_dict_post_hook` already.
         """
         hooks = self._own_state_hooks().save_post
-        if any(isinstance(known, InPlace) and known.hook is hook for known in hooks.values()):
+        if getattr(hook, "_from_public_api", False):
             raise ArgumentError(
                 "Cannot register the same function as the state dict post hook that was previously registered via "
                 "register_state_dict_post_hook",

@@ -75,6 +75,11 @@ def add_hook(
     return handle
 
 
+def marked(table: HookTable, option: str) -> dict[int, bool]:
+    """The numbers of the hooks that were registered with an option."""
+    return {number: True for number, hook in table.items() if getattr(hook, option)}
+
+
 def require_one_kind(others: HookTable, where: str) -> None:
     """Errors: RuntimeError where there are backward hooks of the other kind."""
     if others:

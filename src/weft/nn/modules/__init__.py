@@ -13,7 +13,7 @@ from typing import Any
 
 from weft._build.lazy import join as _join
 from weft.engine.api.api_function import defined_in
-from weft.nn.module import hooks, state_dict
+from weft.nn.module import global_hooks, hooks, state_dict
 from weft.nn.module.module import Module
 from weft.nn.modules import conv, dropout, margin_loss, normalization, padding, pooling, transformer
 
@@ -100,6 +100,7 @@ def _add_layers(found: dict[str, object]) -> None:
 
 
 _gather()
+sys.modules[f"{__name__}.module"].__class__ = global_hooks.HookTables
 LinearCrossEntropyOptions = margin_loss.LinearCrossEntropyOptions
 _BASE = "NonDynamicallyQuantizableLinear"
 __all__ = ["LinearCrossEntropyOptions"]
