@@ -18,6 +18,7 @@ cdef class Memory:
     cdef OwnedMemory allocate_status(self, Py_ssize_t count)
     cdef Py_ssize_t budget(self) noexcept
     cdef Py_ssize_t room_left(self) noexcept
+    cdef int write(self, uintptr_t target, const void* source, Py_ssize_t nbytes) except -1
     cdef bint has_failed(self, OwnedMemory status, Py_ssize_t index) except -1
 
 cdef class Code:

@@ -2,7 +2,7 @@
 """The device protocol: small abstract classes, which each device's folder implements.
 
     Device    name, number, capabilities and thresholds, and where the other parts are
-    Memory    allocates buffers; cells for numbers; status cells that kernels report to
+    Memory    allocates buffers, and copies to and from them; cells for numbers; status cells that kernels report to
     Lowerer   plans how a kernel runs for these sizes, makes launches, writes and compiles code
     Code      a compiled kernel, which nobody above can look into
     Executable, Queue   launches in order, and what runs them
@@ -46,7 +46,8 @@ class Capabilities(Record):
 
 @cython.cclass
 class Memory:
-    """The memory of a device."""
+    """The memory of a device. Buffers that the host may read have Python's buffer protocol; what others hold is
+    downloaded."""
 
     @cython.ccall
     def allocate(self, nbytes: cython.Py_ssize_t) -> OwnedMemory:
@@ -97,6 +98,17 @@ class Memory:
     @cython.exceptval(-1, check=False)
     def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
         """True if a kernel has set a word of those."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def write(
+        self,
+        target: uintptr_t,
+        source: cython.pointer(cython.const[cython.void]),
+        nbytes: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Copy bytes of the host to an address within a buffer: kernels that are submitted from now on see them."""
         raise NotImplementedError
 
     def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:

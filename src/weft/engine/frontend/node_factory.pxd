@@ -29,6 +29,7 @@ cdef inline void hide(tuple part) noexcept:
     if part is not None and tracked(<void*>part):
         PyObject_GC_UnTrack(<void*>part)
 
+cpdef Node copy_over(Node node, int device)
 cdef Node new_node(Primitive op, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
 cdef Node append(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)

@@ -50,6 +50,7 @@ _plain_ints = cython.declare(cython.longlong, (1 << 62) - 1)  # numbers that nee
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
 _known_shapes = [None] * CACHED_SHAPES
+_copying_op = cython.declare(Primitive, None)  # of values to other devices, once there is one
 _any_may_fail = False  # true if anything recorded so far may fail when it runs
 ELEMENTWISE = cython.declare(cython.int, kinds.ELEMENTWISE)
 CONTRACT = cython.declare(cython.int, kinds.CONTRACT)
@@ -312,6 +313,7 @@ def _judge(tape: Tape, node: Node) -> cython.int:
         return 0
     if several:
         node.device = _device_of(node.inputs)
+        _bring_operands(tape, node)
     for source in node.inputs:
         if is_meta(source):
             if node.library_site == 0 and node.op.kind in (ELEMENTWISE, CONTRACT):
@@ -354,12 +356,51 @@ def _check_devices(inputs: tuple) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _device_of(inputs: tuple) -> cython.int:
-    """The device of an operation: that of its first operand that is no number."""
+    """The device of an operation: of its operands the first one's that is not on the default device, so that what is
+    made of numbers alone follows."""
     source: Node
     for source in inputs:
-        if source.op is not scalar_op:
+        if source.device != 0 and source.op is not scalar_op:
             return source.device
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_elsewhere(source: Node, node: Node) -> cython.bint:
+    """True if an operand is a value on another device than the operation."""
+    return source.device != node.device and source.op is not scalar_op
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _bring_operands(tape: Tape, node: Node) -> cython.int:
+    """Let copies stand for operands that are on other devices; they come before the operation on the tape."""
+    source: Node
+    for source in node.inputs:
+        if _is_elsewhere(source, node):
+            break
+    else:
+        return 0
+    unlink(node)
+    node.inputs = tuple(
+        [
+            copy_over(source, node.device) if _is_elsewhere(source, node) else source
+            for source in node.inputs
+        ]
+    )
+    link(tape, node)
+    return 0
+
+
+@cython.ccall
+def copy_over(node: Node, device: cython.int) -> Node:
+    """A value on another device, without gradient edges: brought into row-major order where it is, then copied."""
+    for number in (node.device, device):
+        node = new_node(_copying_op, (node,), None, node.shape, node.numel, node.dtype, None)
+        node.device = number
+    return node
 
 
 @cython.cfunc
@@ -374,10 +415,12 @@ def _leave_without_data(node: Node) -> cython.void:
         end_burial()
 
 
-def watch_devices() -> None:
-    """Look at new nodes from now on: they run on the device of their operands, which may be another one."""
-    global _any_may_fail
+def watch_devices(op: Primitive) -> None:
+    """Look at new nodes from now on: they run on the device of their operands, which may be another one. `op` is the
+    primitive that copies."""
+    global _any_may_fail, _copying_op
     _any_may_fail = True
+    _copying_op = op
 
 
 def make_meta(dtype: DType, shape: tuple):

@@ -2,10 +2,11 @@
 """Values on other devices: a copy is a node like others, which runs when something reads it."""
 
 import cython
-from cython.cimports.weft.engine.frontend.node_factory import new_node
+from cython.cimports.weft.engine.devices.api import several
+from cython.cimports.weft.engine.frontend.meta import number_of_device
+from cython.cimports.weft.engine.frontend.node_factory import copy_over
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
@@ -16,11 +17,13 @@ require(__name__, cython.compiled)
 
 
 def copy_to(device, tensor: Tensor, op: Primitive):
-    """A tensor's value on another device, without gradient edges: brought into row-major order where it is, then
-    copied; `op` is the primitive that copies."""
-    watch_devices()
-    node: Node = value(tensor)
-    for number in (node.device, device.number):
-        node = new_node(op, (node,), None, node.shape, node.numel, node.dtype, None)
-        node.device = number
-    return wrap_node(node)
+    """A tensor's value on another device, without gradient edges; `op` is the primitive that copies."""
+    watch_devices(op)
+    return wrap_node(copy_over(value(tensor), device.number))
+
+
+def beside(tensor: Tensor, made: Tensor):
+    """A tensor, on the device of another one."""
+    if not several or number_of_device(tensor) == number_of_device(made):
+        return made
+    return wrap_node(copy_over(value(made), number_of_device(tensor)))

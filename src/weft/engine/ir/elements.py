@@ -12,6 +12,7 @@ from cython.cimports.cpython.buffer import (
     Py_buffer,
     PyBUF_SIMPLE,
     PyBuffer_Release,
+    PyObject_CheckBuffer,
     PyObject_GetBuffer,
 )
 from cython.cimports.weft.engine.ir.node import DONE, Node
@@ -30,9 +31,12 @@ def dense_elements(
     view: cython.pointer(Py_buffer),
 ) -> cython.p_char:
     """The address of `count` elements, from number `offset` on in row-major order; the caller releases `view`. NULL,
-    with nothing to release, if they are not contiguous, or not within the value and its memory."""
+    with nothing to release, if they are not contiguous, not within the value and its memory, or where the host cannot
+    read."""
     itemsize: cython.longlong = node.dtype.itemsize
     if node.state != DONE or node.buffer is None or node.strides is not None:
+        return cython.NULL
+    if not PyObject_CheckBuffer(node.buffer):
         return cython.NULL
     if offset < 0 or count < 0 or offset > node.numel - count:
         return cython.NULL

@@ -1,4 +1,4 @@
-from weft.engine.devices.api cimport Code
+from weft.engine.devices.api cimport Code, Memory
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.pipeline.program_ir cimport MemRef, Program
@@ -22,7 +22,7 @@ cdef class SegmentTable:
     cdef readonly long long bounds
     cdef readonly object data
 
-    cdef void fill(self, size_t* addresses)
+    cdef int fill(self, size_t* addresses, Memory memory) except -1
 
 cdef class Launch:
     cdef readonly KernelSpec spec

@@ -10,6 +10,7 @@ import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.weft.engine.devices.api import Memory
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -93,21 +94,24 @@ class SegmentTable:
         return SegmentTable(own, offsets, self.count, self.bounds, data)
 
     @cython.cfunc
-    def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
+    @cython.exceptval(-1, check=False)
+    def fill(self, addresses: cython.pointer(cython.size_t), memory: Memory) -> cython.int:
         """Write row addresses and bounds into the memory of the two slots."""
-        raw: cython.p_char = self.data
-        pairs: cython.p_longlong = cython.cast(cython.p_longlong, raw)
-        target: cython.p_longlong = cython.cast(cython.p_longlong, addresses[self.slot])
+        pairs: cython.p_longlong = _words_of(self.data)
         index: cython.longlong
+        rows: cython.p_longlong = cython.cast(cython.p_longlong, malloc(8 * self.count + 1))
+        if rows == cython.NULL:
+            raise MemoryError
         for index in range(self.count):
-            target[index] = (
+            rows[index] = (
                 cython.cast(cython.longlong, addresses[pairs[2 * index]]) + pairs[2 * index + 1]
             )
-        memcpy(
-            cython.cast(cython.p_void, addresses[self.offsets_slot]),
-            cython.cast(cython.p_void, pairs + 2 * self.count),
-            self.bounds * 8,
-        )
+        try:
+            memory.write(addresses[self.slot], rows, 8 * self.count)
+        finally:
+            free(rows)
+        memory.write(addresses[self.offsets_slot], pairs + 2 * self.count, 8 * self.bounds)
+        return 0
 
 
 @cython.final

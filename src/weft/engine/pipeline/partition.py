@@ -17,6 +17,7 @@ from cython.cimports.weft.engine.pipeline.batching.membership import sources
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COLLECTIVE
+from weft.engine.ir.tape import rejoin
 
 require(__name__, cython.compiled)
 
@@ -29,7 +30,8 @@ LEAST_SHARE_BYTES = cython.declare(cython.longlong, 1 << 20)
 @cython.final
 @cython.cclass
 class DevicePart:
-    """Pending nodes, oldest first, of one device; whether they are copies; those that other parts read are `kept`."""
+    """Pending nodes, oldest first, of one device; whether they are copies; those that other parts read are
+    `kept`, and so are computed values that later parts read too."""
 
     def __cinit__(self, device: cython.int, copies: cython.bint):
         self.device = device
@@ -51,7 +53,8 @@ def spans_devices(nodes: list) -> bool:
 
 
 def partition(nodes: list) -> list:
-    """The parts of pending nodes, in the order in which they can run."""
+    """The parts of pending nodes, in the order in which they can run. A member of a batch that is copied to another
+    device, and left its tape with the batch, is on it again: it needs a value of its own."""
     stages: dict = {}
     found: dict = {}  # (stage, device, whether it copies) -> its part
     node: Node
@@ -68,8 +71,34 @@ def partition(nodes: list) -> list:
             other = (stages.get(source), source.device, crosses(source))
             if other[0] is not None and other != key and source not in kept:
                 kept.add(source)
-                cython.cast(DevicePart, found.get(other, found[key])).kept.append(source)
+                part = found.get(other, found.get(key))
+                if _has_left(source):
+                    rejoin(source, node)
+                    part.nodes.append(source)
+                part.kept.append(source)
+    _keep_shared_values(stages, found)
     return [found[key] for key in sorted(found)]
+
+
+@cython.cfunc
+def _keep_shared_values(stages: dict, found: dict) -> cython.void:
+    """Let the first part that reads a computed value keep it if others read it too: it may not write over it."""
+    readers: dict = {}  # value -> the keys of the parts that read it
+    node: Node
+    source: Node
+    for node in stages:
+        for source in sources(node):
+            if source.state != PENDING and source.buffer is not None:
+                readers.setdefault(source, set()).add((stages[node], node.device, crosses(node)))
+    for source, keys in readers.items():
+        made: list = sorted([key for key in keys if key in found])
+        if len(made) > 1:
+            cython.cast(DevicePart, found[made[0]]).kept.append(source)
+
+
+@cython.cfunc
+def _has_left(node: Node) -> cython.bint:
+    return node.tape == cython.NULL
 
 
 @cython.cfunc

@@ -7,9 +7,9 @@ operations with equal params, shapes, dtypes and residuals, of equal operands, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import string_at
 from typing import TYPE_CHECKING, Any
 
+from weft.engine.devices.api import device_at
 from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import VerificationError
 
@@ -55,7 +55,8 @@ def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
 
 def _bytes(node: Node) -> bytes:
     """The bytes of a value that is contiguous in memory."""
-    return string_at(node.buffer.address + node.offset, node.numel * node.dtype.itemsize)
+    memory = device_at(node.buffer.device).memory
+    return memory.download(node.buffer, node.offset, node.numel * node.dtype.itemsize)
 
 
 def _equal(one: object, other: object) -> bool:

@@ -16,6 +16,7 @@ from weft.engine.ir.index_range import range_error
 from weft.engine.ir.node import DONE_STATE as DONE
 from weft.engine.ir.primitive import FORMS, ROWS, SCALAR_OP
 from weft.engine.pipeline.batching.membership import batched_operands, rows_along
+from weft.engine.runtime.numpy_views import readable
 from weft.errors import WeftError
 from weft.ops.limits import limit_error_of_op
 from weft.ops.structure.indexing import public_name
@@ -205,7 +206,7 @@ def value_in(node: Node, program: Program, memory: Any, run: Any) -> Array:
     if memref.root.op is SCALAR_OP:
         return np.full(node.shape, memref.root.params, np.int64)
     buffer = run.buffers[slot]
-    memory_of_slot = np.frombuffer(buffer, np.uint8)
+    memory_of_slot = np.frombuffer(readable(buffer), np.uint8)
     start = run.addresses[slot] - buffer.address + memref.offset * memref.root.dtype.itemsize
     array = np.ndarray(
         node.shape,

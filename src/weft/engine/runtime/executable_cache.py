@@ -438,7 +438,9 @@ def _run(
         status = memory.allocate_status(template.checked)
         addresses[slot] = status.address
     for table in template.tables:
-        cython.cast(SegmentTable, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
+        cython.cast(SegmentTable, table).fill(
+            cython.cast(cython.pointer(cython.size_t), addresses), memory
+        )
     executable: Executable = template.executable
     done: cython.Py_ssize_t = executable.run_addresses(addresses, slot + 1, 0, False)
     interrupt: object = executable.interrupt  # there may be one behind the last launch, too

@@ -64,7 +64,7 @@ class ProgramRun:
         for launch in self.lowering.launches:
             if launch.table is not None:
                 tables.append(launch.table)
-        _fill(tables, self.addresses)
+        _fill(tables, self.addresses, self.memory)
 
     @cython.cfunc
     def executable(self) -> Executable:
@@ -230,7 +230,7 @@ def _append(program: Executable, launch: Launch) -> cython.void:
 
 
 @cython.cfunc
-def _fill(tables: list, addresses: list) -> cython.void:
+def _fill(tables: list, addresses: list, memory: Memory) -> cython.void:
     """Write every table, now that the addresses of slots are known."""
     if not tables:
         return
@@ -243,4 +243,4 @@ def _fill(tables: list, addresses: list) -> cython.void:
         flat[index] = addresses[index]
     table: SegmentTable
     for table in tables:
-        table.fill(flat)
+        table.fill(flat, memory)

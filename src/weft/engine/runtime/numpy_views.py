@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
+from cython.cimports.cpython.buffer import PyObject_CheckBuffer
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.numpy_arrays import memory_view, strided_array
+from cython.cimports.weft.engine.devices.api import device_at
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
@@ -25,6 +28,14 @@ require(__name__, cython.compiled)
 WORDS = np.dtype(np.uint16)  # the type of the bits of bfloat16
 
 
+@cython.ccall
+def readable(buffer: OwnedMemory) -> object:
+    """What a buffer holds, for Python's buffer protocol: itself, or a copy where the host cannot read it."""
+    if PyObject_CheckBuffer(buffer):
+        return buffer
+    return device_at(buffer.device).memory.download(buffer, 0, buffer.nbytes)
+
+
 @cython.cfunc
 def _region(
     node: Node,
@@ -34,12 +45,17 @@ def _region(
     offset: cython.longlong,
 ) -> object:
     """A region of the memory of a value, `offset` elements behind its first, read-only. It holds a view of the buffer,
-    and so owns its memory for as long as any array over it lives: of a buffer alone NumPy keeps only the object."""
+    and so owns its memory for as long as any array over it lives: of a buffer alone NumPy keeps only the object. What
+    the host cannot read is downloaded."""
     start: uintptr_t = node.buffer.address
     end: uintptr_t = start + node.buffer.nbytes
+    owner: object = readable(node.buffer)
+    if owner is not node.buffer:
+        start = cython.cast(uintptr_t, cython.cast(cython.p_char, owner))
+        end = start + node.buffer.nbytes
     first: uintptr_t = start + node.offset + offset * node.dtype.itemsize
     itemsize: cython.Py_ssize_t = node.dtype.itemsize
-    memory = memory_view(node.buffer)
+    memory = memory_view(owner)
     return strided_array(memory, start, end, first, dtype, itemsize, shape, strides, False)
 
 

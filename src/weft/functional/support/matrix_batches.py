@@ -29,7 +29,6 @@ from weft._build.compiled import require
 from weft._build.lazy import later
 from weft.engine.devices.cpu.pool import address_of
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import SCALAR_OP
 from weft.functional.support.blas_threads import TINY, limited
 
 require(__name__, cython.compiled)
@@ -199,7 +198,7 @@ def matrices(x: object) -> Matrices:
         return _array_of(x)
     node: Node = value(x)
     pipeline.require(node)
-    if node.strides is not None or node.op is SCALAR_OP or node.numel == 0:
+    if not isinstance(node.buffer, PooledBuffer) or node.strides is not None or node.numel == 0:
         return _array_of(pipeline.array_of(node))
     return _held(node, node.buffer.address + node.offset, node.shape, node.dtype.numpy.char)
 

@@ -19,6 +19,7 @@ from weft.engine.api.argument_names import need_dense
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.transfer import beside
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import dense_order, elementwise_strides
@@ -277,11 +278,12 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
         pin_memory: bool = False,
         memory_format: MemoryFormat | None = None,
     ) -> Tensor:
-        absent = on_meta(input.device if device is None else device, name)
+        absent = input.is_meta if device is None else on_meta(device, name)
         wanted = read_dtype(dtype, input._dtype)
         if not is_dense(layout):
             return _sparse(f"{name}_like", input._shape, wanted, layout, requires_grad)
         made = filled(input._shape, content(wanted), wanted, absent)
+        made = made if absent or device is not None else beside(input, made)
         made.strides = like_strides(input, memory_format)
         return leaf(made, requires_grad)
 
@@ -401,8 +403,9 @@ def full_like(
 ) -> Tensor:
     """A tensor of the size and dtype of `input` filled with a number."""
     need_dense("full_like", layout)
-    where = input.device if device is None else device
+    where = ("meta" if input.is_meta else "cpu") if device is None else device
     made = full(input._shape, fill_value, dtype=read_dtype(dtype, input._dtype), device=where)
+    made = made if made.is_meta or device is not None else beside(input, made)
     made.strides = like_strides(input, memory_format)
     return leaf(made, requires_grad)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.cpython.buffer import PyObject_CheckBuffer
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.string import memcpy
@@ -44,6 +45,7 @@ from cython.cimports.weft.engine.ir.tape import ambient, current_tape
 
 from weft._build.compiled import require
 from weft._build.lazy import later
+from weft.engine.devices.api import device_at
 from weft.engine.frontend.inplace import is_plain_write, mutate
 from weft.engine.frontend.node_factory import MOST_ELEMENTS, make_value
 from weft.engine.frontend.recorder import LEAST_LOOKED_UP_BYTES
@@ -55,7 +57,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.memory import GRANTED, describe
 from weft.engine.ir.strides import contiguous_strides, dense_order
 from weft.engine.runtime.numpy_views import window_over
-from weft.errors import OutOfMemoryError, user_line
+from weft.errors import ArgumentTypeError, OutOfMemoryError, user_line
 from weft.ops import OPS, primitives
 
 require(__name__, cython.compiled)
@@ -374,8 +376,10 @@ def _gone() -> None:
 def settle(storage: Storage) -> None:
     """Give a storage's value memory of its own that outsiders may know: the same for as long as the storage lives and
     fits into it. Others that read or saved the value go on with a copy. Cost: runs the pending operations of the
-    value."""
+    value. Errors: TypeError where the host cannot read it."""
     pipeline.require(storage.node)
+    if storage.node.device != 0 and not PyObject_CheckBuffer(storage.node.buffer):
+        raise _out_of_reach(storage.node)
     if _has_home(storage):
         if storage.home is not storage.node or not _is_sole_owner(storage):
             pipeline.alone(_move_home, storage)
@@ -384,6 +388,16 @@ def settle(storage: Storage) -> None:
     else:
         pipeline.alone(_find_home, storage)
     storage.node.max_index = 0  # a holder of the address can write any index
+
+
+def _out_of_reach(node: Node) -> ArgumentTypeError:
+    name = device_at(node.device).name
+    return ArgumentTypeError(
+        f"can't convert {name} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+        expected="a value in host memory",
+        got=f"one on the device {name!r}",
+        fix="copy it to the CPU first",
+    )
 
 
 @cython.cfunc

@@ -3,7 +3,7 @@
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
-from cython.cimports.libc.string import memmove, memset
+from cython.cimports.libc.string import memcpy, memmove, memset
 from cython.cimports.weft.engine.devices.api import Memory
 from cython.cimports.weft.engine.devices.cpu import pool
 from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer
@@ -62,6 +62,17 @@ class HostMemory(Memory):
     @cython.exceptval(-1, check=False)
     def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
         return cython.cast(cython.pointer(int64_t), status.address)[index] != 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def write(
+        self,
+        target: uintptr_t,
+        source: cython.pointer(cython.const[cython.void]),
+        nbytes: cython.Py_ssize_t,
+    ) -> cython.int:
+        memcpy(cython.cast(cython.p_void, target), source, nbytes)
+        return 0
 
     def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:
         start: cython.p_char = cython.cast(cython.p_char, buffer.address)
