@@ -43,13 +43,13 @@ class Stages:
         from weft.engine.pipeline.batching import batch
 
         places = [(passes, "schedule"), (batch, "group"), (compiling, "compile_specs")]
-        former = [(module, name, getattr(module, name)) for module, name in places]
-        for module, name, function in former:
+        previous = [(module, name, getattr(module, name)) for module, name in places]
+        for module, name, function in previous:
             setattr(module, name, self.clocked(function))
         try:
             yield
         finally:
-            for module, name, function in former:
+            for module, name, function in previous:
                 setattr(module, name, function)
 
     def clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -151,16 +151,16 @@ def test_what_does_not_fit_is_refused(case, lib):
 
 @both
 def test_cotangents_are_one_argument_and_none_stands_for_one(lib):
-    value, pull = lib.func.vjp(lambda x: (x.square().sum(), {"b": x * 3}), lib.ones(2))
-    assert pull((None, {"b": lib.ones(2)}))[0].tolist() == [5, 5]
-    assert pull(cotangents=(2 * lib.ones(()), {"b": lib.zeros(2)}))[0].tolist() == [4, 4]
+    value, vjp_fn = lib.func.vjp(lambda x: (x.square().sum(), {"b": x * 3}), lib.ones(2))
+    assert vjp_fn((None, {"b": lib.ones(2)}))[0].tolist() == [5, 5]
+    assert vjp_fn(cotangents=(2 * lib.ones(()), {"b": lib.zeros(2)}))[0].tolist() == [4, 4]
     point = lib.ones(2, requires_grad=True)
-    pull = lib.func.vjp(lambda x: x**3, point)[1]
-    assert pull(lib.ones(2))[0].requires_grad
-    assert not pull(lib.ones(2), True, False)[0].requires_grad
-    pull(lib.ones(2), retain_graph=False)
+    vjp_fn = lib.func.vjp(lambda x: x**3, point)[1]
+    assert vjp_fn(lib.ones(2))[0].requires_grad
+    assert not vjp_fn(lib.ones(2), True, False)[0].requires_grad
+    vjp_fn(lib.ones(2), retain_graph=False)
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        pull(lib.ones(2))
+        vjp_fn(lib.ones(2))
 
 
 @both

@@ -1,9 +1,10 @@
 """One name, one meaning: names that the field's own have replaced are not defined again, and no two public classes
 share a name.
 
-`RETIRED` are names that nothing in `src/weft` may be called; some only as a field of one class (`FIELDS`), or as a
-variable of one type (`VARIABLES`), because elsewhere they are the right word: a matrix has rows, an op is no row. To
-retire a name, add a line here and its new name to the glossary.
+`RETIRED` are names that nothing in the source, the tests, the tools or the benchmarks may be called, and that no page
+but a record of the past (the changelog, decisions) gives as a name in code; some only as a field of one class
+(`FIELDS`), or as a variable of one type (`VARIABLES`), because elsewhere they are the right word: a matrix has rows, an
+op is no row. To retire a name, add a line here and its new name to the glossary.
 
 A docstring names what is returned, or says in the imperative what is done; a predicate's begins with "True if". One
 that begins with a subordinate clause ("Whether", "What", `RIDDLES`) leaves out the noun by which a reader would search.
@@ -12,12 +13,16 @@ that begins with a subordinate clause ("Whether", "What", `RIDDLES`) leaves out 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "weft"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "weft"
+BESIDE = ("tests", "tools", "benchmarks", "examples")
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("board/*.md")})
 
 RETIRED = {  # name -> the name to use
     "OpRow": "Primitive",
@@ -86,7 +91,7 @@ VARIABLES = {
     ("form", "FlushFingerprint"): "fingerprint",
 }
 ALLOWED = {  # (name, the only file that may define it) -> why
-    ("alike", "nn/functional_margin.py"): "the loss of pairs that are to be alike",
+    ("novel", "benchmarks/novel.py"): "a workload's name, on the command line and in the results",
 }
 SHARED = {  # names of several classes -> why
     "Above": "functions that methods call, in sparse and in ragged tensors: one idea in both",
@@ -169,22 +174,46 @@ def better_name(found: Definition) -> str | None:
     )
 
 
-def definitions() -> Iterator[tuple[Path, Definition]]:
-    """All names that modules of Weft define."""
-    for path in sorted(SOURCE.rglob("*.p*")):
+@cache
+def definitions() -> tuple[tuple[Path, Definition], ...]:
+    """All names that modules of Weft, and those beside it, define."""
+    files = [*SOURCE.rglob("*.p*"), *(p for room in BESIDE for p in (ROOT / room).rglob("*.py"))]
+    found: list[tuple[Path, Definition]] = []
+    for path in sorted(files):
         if path.suffix == ".py" and "compat" not in path.parts:
-            yield from ((path, found) for found in of_python(path.read_text()))
+            found += ((path, each) for each in of_python(path.read_text()))
         elif path.suffix == ".pxd":
-            yield from ((path, found) for found in of_declarations(path.read_text()))
+            found += ((path, each) for each in of_declarations(path.read_text()))
+    return tuple(found)
 
 
 def test_no_retired_name_is_defined() -> None:
     """The first offender is named with the word to use."""
     for path, found in definitions():
         word = better_name(found)
-        where = path.relative_to(SOURCE).as_posix()
+        where = path.relative_to(ROOT).as_posix()
         if word is not None and (found.name, where) not in ALLOWED:
-            pytest.fail(f"src/weft/{where}:{found.line}: {found.name!r} is retired: use {word}")
+            pytest.fail(f"{where}:{found.line}: {found.name!r} is retired: use {word}")
+
+
+def retired_in(text: str) -> list[str]:
+    """The retired names that stand in a page as code."""
+    return [name for name in re.findall(r"`(\w+)`", text) if name in RETIRED]
+
+
+def test_no_page_names_what_is_retired() -> None:
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
+    found = {page.name: retired_in(page.read_text()) for page in pages}
+    assert {name: names for name, names in found.items() if names} == {}
+    assert len(pages) > 10 and retired_in("leave places by `set_place`, not `set_memref`") == [
+        "set_place"
+    ]
+
+
+def test_each_exception_is_one() -> None:
+    """What is allowed is defined there."""
+    defined = {(d.name, path.relative_to(ROOT).as_posix()) for path, d in definitions()}
+    assert set(ALLOWED) - defined == set()
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -446,8 +446,10 @@ def chosen(m: Machine, x: Any, b: int, c: int) -> Any:
 def gathered(m: Machine, x: Any, b: int, c: int) -> Any:
     d = c % max(x.dim(), 1)
     size = x.shape[d] if x.dim() else 1
-    alike = [s for s in map(m.other, range(b, b + SLOTS)) if tuple(s.shape) == tuple(x.shape)]
-    index = whole(m, alike[0]) % max(size, 1)
+    equal_shapes = [
+        s for s in map(m.other, range(b, b + SLOTS)) if tuple(s.shape) == tuple(x.shape)
+    ]
+    index = whole(m, equal_shapes[0]) % max(size, 1)
     return choice(
         [
             lambda: x.gather(d, index),

@@ -97,7 +97,7 @@ class Machine:
                 return other
         return 0.5
 
-    def alike(self, x: Any, b: int) -> Any:
+    def of_equal_shape(self, x: Any, b: int) -> Any:
         """A slot of the same shape as `x`, or x itself."""
         for turn in range(SLOTS):
             other = self.slots[(b + turn) % SLOTS]
@@ -339,7 +339,7 @@ def product(m: Machine, x: Any, b: int, c: int) -> Any:
 
 @action
 def joining(m: Machine, x: Any, b: int, c: int) -> Any:
-    y = m.alike(x, b)
+    y = m.of_equal_shape(x, b)
     d = axis_of(x, c)
     kinds: list[Callable[[], Any]] = [
         lambda: m.w.cat([x, y], d),

@@ -26,11 +26,11 @@ REGROUPED = (
 @contextmanager
 def within(nodes: int) -> Iterator[None]:
     """Run what is pending whenever more than so many nodes are."""
-    former = recorder.set_budget(nodes, 1 << 40)
+    previous = recorder.set_budget(nodes, 1 << 40)
     try:
         yield
     finally:
-        recorder.set_budget(*former)
+        recorder.set_budget(*previous)
 
 
 def bits(tensor: Any) -> bytes:

@@ -339,12 +339,12 @@ def test_what_runs_within_a_watched_walk_is_looked_at_all_the_same(nodes: int) -
     x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
     for turn in range(1, 4):
         loss = ((x * x).tanh() * x).sum()
-        former = recorder.set_budget(nodes, 1 << 40)
+        previous = recorder.set_budget(nodes, 1 << 40)
         try:
             with weft.autograd.detect_anomaly():
                 loss.backward()
         finally:
-            recorder.set_budget(*former)
+            recorder.set_budget(*previous)
         plain = x.detach().clone().requires_grad_()
         ((plain * plain).tanh() * plain).sum().backward()
         assert weft.allclose(x.grad, plain.grad * turn)

@@ -134,10 +134,10 @@ def parts_of(case: Case, u: Any) -> Any:
     """The value of a function, its cotangents and its tangent, as one tuple."""
 
     def function(*primals: Any) -> Any:
-        value, pull = weft.func.vjp(case.function, *primals)
+        value, vjp_fn = weft.func.vjp(case.function, *primals)
         tangents = tuple(weft.from_numpy(drawn(a, 3 + i)) for i, a in enumerate(case.arrays))
         pushed = weft.func.jvp(case.function, primals, tangents)[1]
-        pulled = pull(weft.from_numpy(u))
+        pulled = vjp_fn(weft.from_numpy(u))
         return (value, pushed, *(pulled if isinstance(pulled, tuple) else (pulled,)))
 
     return function
@@ -145,8 +145,8 @@ def parts_of(case: Case, u: Any) -> Any:
 
 def alone(function: Any, point: list[Any]) -> list[Any]:
     """One example by itself, without batches."""
-    former, config.batch = config.batch, False
+    previous, config.batch = config.batch, False
     try:
         return [t.numpy().copy() for t in function(*[weft.from_numpy(a.copy()) for a in point])]
     finally:
-        config.batch = former
+        config.batch = previous

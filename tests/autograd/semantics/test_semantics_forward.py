@@ -210,8 +210,8 @@ def test_089_jacobians(lib):
     assert f.jacrev(lambda x: x**2)(x).tolist() == [[2, 0], [0, 4]]
     assert f.jacfwd(lambda x: x**2)(x).tolist() == [[2, 0], [0, 4]]
     assert f.hessian(lambda x: (x**3).sum())(x).tolist() == [[6, 0], [0, 12]]
-    value, pull = f.vjp(lambda x: x**2, x)
-    assert pull(lib.ones(2))[0].tolist() == [2, 4]
+    value, vjp_fn = f.vjp(lambda x: x**2, x)
+    assert vjp_fn(lib.ones(2))[0].tolist() == [2, 4]
     value, tangent = f.jvp(lambda x: x**2, (x,), (lib.ones(2),))
     assert tangent.tolist() == [2, 4]
     linear = lib.nn.Linear(2, 1)

@@ -106,11 +106,11 @@ def layouts(result: Any) -> list[Any]:
 
 def as_python_records(function: Callable[..., Any], *given: Any) -> Any:
     """The result where nothing is replayed, and all Python runs."""
-    former, config.cache = config.cache, False
+    previous, config.cache = config.cache, False
     try:
         return function(*given)
     finally:
-        config.cache = former
+        config.cache = previous
 
 
 @pytest.mark.parametrize("name", CALLS)

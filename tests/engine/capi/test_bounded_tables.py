@@ -52,7 +52,7 @@ def test_the_least_recently_used_entries_go(most: int, steps: list[tuple[bool, i
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
 
-def novel(seed: int) -> Any:
+def unseen(seed: int) -> Any:
     """An expression that hardly any other seed gives."""
     choose = random.Random(seed)
     values = [weft.tensor([[0.5, 0.25], [1.0, -0.5]]), weft.tensor([0.5, 2.0])]
@@ -87,17 +87,17 @@ def held() -> tuple[int, int]:
 
 
 def test_values_are_those_with_room_for_all(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
-    few = [novel(seed).tolist() for seed in range(40)]
+    few = [unseen(seed).tolist() for seed in range(40)]
     monkeypatch.undo()
-    assert [novel(seed).tolist() for seed in range(40)] == few
+    assert [unseen(seed).tolist() for seed in range(40)] == few
 
 
 def test_what_is_forgotten_is_freed(small: None) -> None:
     for seed in range(100, 110):
-        novel(seed).tolist()
+        unseen(seed).tolist()
     before = held()
     for seed in range(110, 190):
-        novel(seed).tolist()
+        unseen(seed).tolist()
     after = held()
     assert len(spec_table.by_words) <= ROOM and len(jit.compiler()) <= 2
     assert after[0] <= before[0] + ROOM and after[1] <= before[1] + ROOM
@@ -108,7 +108,7 @@ def test_a_known_program_keeps_its_code(small: None) -> None:
     x = weft.tensor([[0.5, -1.0], [2.0, 0.25]])
     first = [known(x) for _ in range(4)]
     for seed in range(200, 230):
-        novel(seed).tolist()
+        unseen(seed).tolist()
     links = jit.compiler().counters.links
     hits = executable_cache.counters["hits"]
     assert [known(x) for _ in range(4)] == first

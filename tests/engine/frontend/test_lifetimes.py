@@ -386,8 +386,8 @@ def test_a_sum_over_more_than_memory_needs_none(monkeypatch: pytest.MonkeyPatch)
     pool.set_budget(pool.stats()["allocated"] + (1 << 24))
     try:
         known = float((x[:, None] - x).square().mean())  # an assertion would hold what it calls
-        novel = float((x[:, None] - x).abs().mul(2).sum(1)[0])
-        assert known == direct and novel > 0
+        cold = float((x[:, None] - x).abs().mul(2).sum(1)[0])
+        assert known == direct and cold > 0
         kept = x[:, None] - x
         with pytest.raises(MemoryError):
             kept.sum(0).tolist()

@@ -45,9 +45,9 @@ JOBS: dict[str, Callable[[int], Any]] = {"flushes": flush, "walks": walk, "calls
 def client(request: Any) -> Iterator[str]:
     """The name of a cache; its bound is what it was afterwards."""
     held = cache.CACHES[request.param]
-    former = held.most_bytes
+    previous = held.most_bytes
     yield request.param
-    held.most_bytes = former
+    held.most_bytes = previous
 
 
 def hits(name: str, size: int) -> int:

@@ -160,12 +160,12 @@ def test_a_trace_function_sees_every_fiber() -> None:
             return trace
         return None
 
-    former = sys.gettrace()
+    previous = sys.gettrace()
     sys.settrace(trace)
     try:
         weft.map(function, range(3))
     finally:
-        sys.settrace(former)
+        sys.settrace(previous)
     for n in range(3):
         assert [event for event, m in seen if m == n] == ["call", "line", "line", "line", "return"]
 

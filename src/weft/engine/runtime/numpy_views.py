@@ -30,7 +30,7 @@ WORDS = np.dtype(np.uint16)  # the type of the bits of bfloat16
 
 @cython.ccall
 def readable(buffer: OwnedMemory) -> object:
-    """What a buffer holds, for Python's buffer protocol: itself, or a copy where the host cannot read it."""
+    """An object with the buffer protocol for what a buffer holds: itself, or a copy where the host cannot read it."""
     if PyObject_CheckBuffer(buffer):
         return buffer
     return device_at(buffer.device).memory.download(buffer, 0, buffer.nbytes)

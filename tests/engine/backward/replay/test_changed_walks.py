@@ -263,20 +263,20 @@ def _elsewhere(p: Program, total: Any) -> None:
 
 @walking
 def _tight(p: Program, total: Any) -> None:
-    former = recorder.set_budget(2, 1 << 40)
+    previous = recorder.set_budget(2, 1 << 40)
     try:
         total.backward(retain_graph=True)
     finally:
-        recorder.set_budget(*former)
+        recorder.set_budget(*previous)
 
 
 @walking
 def _no_room(p: Program, total: Any) -> None:
-    former = recorder.set_budget(100_000, 64)
+    previous = recorder.set_budget(100_000, 64)
     try:
         total.backward(retain_graph=True)
     finally:
-        recorder.set_budget(*former)
+        recorder.set_budget(*previous)
 
 
 @walking
@@ -361,11 +361,11 @@ def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int
             x = (x @ weight).tanh()
             hidden.append(x)
         loss = sum(h.square().sum() for h in hidden)
-        former = recorder.set_budget(nodes if turn > 2 else 100_000, 1 << 40)
+        previous = recorder.set_budget(nodes if turn > 2 else 100_000, 1 << 40)
         try:
             loss.backward()
         finally:
-            recorder.set_budget(*former)
+            recorder.set_budget(*previous)
         weft.realize(loss, *[weight.grad for weight in weights])
     shown = [weight.grad.tolist() for weight in weights]
     return shown, known_walks.counters["hits"] - before

@@ -97,14 +97,14 @@ def test_a_run_within_a_run_has_a_file_of_its_own(tmp_path: Path) -> None:
         if len(back) < 3:
             signal.setitimer(signal.ITIMER_REAL, 0.002)
 
-    former = signal.signal(signal.SIGALRM, within)
+    previous = signal.signal(signal.SIGALRM, within)
     spill.set_folder(str(tmp_path))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.002)
         shown = moved(outer, numbers)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+        signal.signal(signal.SIGALRM, previous)
         spill.set_folder(None)
     assert back and all((one == others).all() for one in back)
     assert (shown == numbers).all()

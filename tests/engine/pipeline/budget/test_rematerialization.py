@@ -171,7 +171,7 @@ def test_an_interrupted_program_goes_on() -> None:
     expected = derivatives(model, x)
     seconds = time.perf_counter() - start  # the kernels are compiled in it: later runs are shorter
     stops, chance = 0, random.Random(0)
-    former = signal.signal(signal.SIGALRM, stop)
+    previous = signal.signal(signal.SIGALRM, stop)
     try:
         for attempt in range(200):
             if attempt >= 12 and stops:
@@ -195,5 +195,5 @@ def test_an_interrupted_program_goes_on() -> None:
                 assert weft.equal(ours, kept)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+        signal.signal(signal.SIGALRM, previous)
     assert stops

@@ -291,8 +291,8 @@ def derivatives_of_functions() -> Shown:
         found += [hessian(loss, argnums=1)(weight, x), jacrev(grad(loss, argnums=1), 1)(weight, x)]
         found.append(jacfwd(lambda x: (x @ weight).exp())(x))
         found += jvp(lambda x: (x @ weight).sin(), (x,), (x + 1,))
-        out, pull = vjp(loss, weight, x)
-        found += [out, *pull(out)]
+        out, vjp_fn = vjp(loss, weight, x)
+        found += [out, *vjp_fn(out)]
     return [], found
 
 

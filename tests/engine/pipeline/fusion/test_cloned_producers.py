@@ -146,7 +146,7 @@ def test_an_interrupted_program_goes_on(small_values: None) -> None:
     start = time.perf_counter()
     expected = step()
     seconds = time.perf_counter() - start  # kernels are compiled in it: later runs are shorter
-    former = signal.signal(signal.SIGALRM, stop)
+    previous = signal.signal(signal.SIGALRM, stop)
     try:
         for attempt in range(40):
             executable_cache.clear()
@@ -161,7 +161,7 @@ def test_an_interrupted_program_goes_on(small_values: None) -> None:
             assert [value.numpy().tobytes() for value in pending] == expected
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+        signal.signal(signal.SIGALRM, previous)
     assert stops
 
 
