@@ -18,6 +18,7 @@ from weft.engine.pipeline.budget import coalesce, economy, verify_layout
 from weft.engine.pipeline.budget.layout import ArenaLayout, laid_out
 from weft.engine.runtime import executable_cache
 from weft.errors import VerificationError
+from weft.nn.functional import layer_norm
 
 pytestmark = pytest.mark.skipif(
     bool(config.guard) or not config.cache,
@@ -66,28 +67,39 @@ def leaves() -> Leaves:
     return [*found, weft.randn(WIDTH, WIDTH, requires_grad=True)]
 
 
+def normed(kind: int, x: weft.Tensor) -> weft.Tensor:
+    """Rows by what is known of each as a whole."""
+    if kind == 7:
+        return x.softmax(1) * 3.0
+    if kind == 8:
+        return layer_norm(x * 2.0, (WIDTH,)) + x.softmax(1)
+    if kind == 9:
+        return (x - x.softmax(1).exp().sum(1, keepdim=True)).log_softmax(1)
+    return x / (x.square().mean(1, keepdim=True) + 0.1).sqrt() * x.amax(1, keepdim=True)
+
+
 def loss_of(choices: list[tuple[int, ...]], inputs: Leaves) -> weft.Tensor:
     """Rows that are moved, joined and cut, added up in the end."""
     *rows, weight = inputs
     for kind, first, second, third in choices:
         x, y = rows[first % len(rows)], rows[second % len(rows)]
-        if kind % 8 == 0:
+        if kind % 11 == 0:
             rows.append(x.tanh() * 0.5)
-        elif kind % 8 == 1:
+        elif kind % 11 == 1:
             rows.append((x.exp() * x).clamp(-2.0, 2.0))
-        elif kind % 8 == 2 and x.shape == y.shape:
+        elif kind % 11 == 2 and x.shape == y.shape:
             rows.append(x * y + x.sigmoid())
-        elif kind % 8 == 3 and len(x) + len(y) <= 64:
+        elif kind % 11 == 3 and len(x) + len(y) <= 64:
             rows.append(weft.cat([x, y, x][: 2 + third % 2]))
-        elif kind % 8 == 4:
+        elif kind % 11 == 4:
             begin = third % len(x)
             rows.append(x[begin : begin + 4].sin() + 1.0)
-        elif kind % 8 == 5:
+        elif kind % 11 == 5:
             rows.append(x - x.mean(0))
-        elif kind % 8 == 6:
+        elif kind % 11 == 6:
             rows.append(x @ weight * 0.1)
         else:
-            rows.append(x.softmax(1) * 3.0)
+            rows.append(normed(kind % 11, x))
     return sum([row.square().mean() for row in rows[-6:]], weft.zeros(()))
 
 
@@ -231,3 +243,38 @@ def test_the_verifier_refuses_a_result_beside_its_place() -> None:
         patch.setattr(verify_layout, "verify", spoiled)
         layout_of(lambda: ((x @ weight) @ weight + (x @ weight.T)).sum().item())
     assert found
+
+
+def test_a_norm_takes_the_place_of_its_operand() -> None:
+    """A row kernel reads a row before it stores it, phase by phase."""
+    x, weight = weft.randn(64, 512), weft.randn(512, 512)
+    weft.realize()
+
+    def normed() -> weft.Tensor:
+        state = x @ weight
+        for _ in range(3):
+            state = layer_norm(state, (512,)).softmax(1) @ weight
+        return state.sum()
+
+    held = same_bits(normed).coalescing.held
+    assert sum(held.values()) >= 3
+
+
+def test_a_row_that_is_read_behind_a_store_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verifier knows of phases: it refuses a result in place of what a later phase reads."""
+    x, weight = weft.randn(64, 512), weft.randn(512, 512)
+    weft.realize()
+
+    def kept() -> weft.Tensor:
+        state = x @ weight
+        moved = state - state.mean(1, keepdim=True)
+        spread = moved.square().mean(1, keepdim=True)
+        return ((moved @ weight) * (moved / (spread + state.exp()))).sum()
+
+    same_bits(kept)
+    monkeypatch.setattr(
+        config, "verify", True
+    )  # and what follows, as if each row were read at first
+    monkeypatch.setattr(coalesce, "phases_of", lambda kernel: ({}, {}))
+    with pytest.raises(VerificationError):
+        layout_of(lambda: kept().item())

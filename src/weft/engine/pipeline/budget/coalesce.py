@@ -3,7 +3,8 @@
 
 `affinities_of` takes a Lowering and its StepGraph and gives each step's affinities, of what it writes and what it
 reads. An elementwise kernel, also one that sums besides, writes an element where it has read one, of a value or of a
-region of it that is not read any more in a schedule (`BudgetSchedule.joined`). A concatenation finds its parts where
+region of it that is not read any more in a schedule (`BudgetSchedule.joined`). So does a row kernel, whose rows do not
+know each other, where no phase behind the one that stores reads the operand. A concatenation finds its parts where
 they belong, and copies nothing; both may live on. (Register allocators coalesce copies so; Chaitin et al., 1981.)
 `Coalescing` makes units of what is joined: instances with fixed distances, for the arena.
 """
@@ -25,6 +26,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REGION
+from weft.engine.pipeline.lowering.row_kernel import phases_of
 
 require(__name__, cython.compiled)
 
@@ -52,7 +54,7 @@ def affinities_of(lowering: Lowering, graph, by_step: list) -> list:
         if not made or not alone:
             continue
         for kernel in kernels:
-            if kernel.kind == ELEMENTWISE and not kernel.is_row_kernel:
+            if kernel.kind == ELEMENTWISE:
                 affinities[step] += _in_place(lowering, graph, step, kernel, made, alone, regions)
             elif kernel.kind == REGION:
                 affinities[step] += _parts(lowering, graph, kernel, made, alone)
@@ -115,8 +117,9 @@ def _bytes_of(memref: MemRef) -> tuple:
 def _in_place(
     lowering: Lowering, graph, step, kernel: Kernel, made: set, alone: set, regions: dict
 ) -> list:
-    """The affinities of an elementwise kernel: of each result the first operand that ends there, else one that may."""
+    """The affinities of an elementwise or row kernel: of each result an operand that ends there, else one that may."""
     operands: list = _element_by_element(lowering.program, kernel, alone)
+    last, stored = phases_of(kernel) if kernel.is_row_kernel else ({}, {})
     aligned: cython.longlong = lowering.program.device.capabilities.alignment
     found: list = []
     node: Node
@@ -131,6 +134,7 @@ def _in_place(
             other = value_of(lowering.plan, root).slot
             begin = offset * node.dtype.itemsize
             fits: cython.bint = root.dtype.itemsize == node.dtype.itemsize and begin % aligned == 0
+            fits = fits and last.get(root, 0) <= stored.get(node, 0)
             if fits and not any([one.ending == other for one in found]):
                 choices.append(
                     _affinity_at(graph, step, slot, other, begin, nbytes, regions[other])

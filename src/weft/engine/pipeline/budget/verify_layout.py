@@ -1,6 +1,6 @@
 """The verifier of layouts: it takes a lowered program with its layout, goes through the actions, and notes which value
 was written to which bytes last. It raises VerificationError where an action reads others, and where a result is
-written to what the same step reads but for affinities."""
+written to what the same step reads but for affinities, or in a phase of a row kernel before others read that."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from weft.engine.pipeline.budget.coalesce import regions_of
 from weft.engine.pipeline.budget.schedule import RUN
 from weft.engine.pipeline.budget.step_graph import kernels_by_step
+from weft.engine.pipeline.lowering.kernel_decoder import row_kernel_of
+from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.errors import VerificationError
 
 if TYPE_CHECKING:
     from weft.engine.pipeline.budget.layout import ArenaLayout
     from weft.engine.pipeline.budget.schedule import Affinity, Instance
-    from weft.engine.pipeline.launch_ir import Lowering
+    from weft.engine.pipeline.launch_ir import Launch, Lowering
 
 Bytes = tuple[int, int, int]  # host, first byte, end
 
@@ -36,6 +38,7 @@ def verify(lowering: Lowering) -> None:
         for action in dict.fromkeys(instance.uses):
             used[action].append(instance)
     memory = _Memory(layout)
+    memory.check_row_kernels(layout.launches)
     for action, (kind, number) in enumerate(layout.schedule.actions):
         read: list[tuple[Bytes, Instance]] = []
         for one in used[action]:
@@ -57,6 +60,7 @@ class _Memory:
         self._places = {
             one: (layout.hosts[own - base], layout.offsets[own - base]) for own, one in layout.slots
         }
+        self._slots = {own: self._places[one] for own, one in layout.slots}
         self._written: list[tuple[Bytes, frozenset[Instance]]] = []
 
     def span(self, one: Instance, begin: int, end: int) -> Bytes:
@@ -70,6 +74,33 @@ class _Memory:
             for other, whose in self._written:
                 if _meet(span, other) and one not in whose:
                     raise _not_apart(span, other)
+
+    def check_row_kernels(self, launches: list[Launch]) -> None:
+        """Check the phases of all launches."""
+        for launch in launches:
+            for each in launch.members or (launch,):
+                self.check_phases(each)
+
+    def check_phases(self, launch: Launch) -> None:
+        """No phase of a row kernel reads what one before it has written: their pointers come phase by phase, those to
+        operands before those to results."""
+        key = key_of(launch.spec)
+        if key is None or key[0] != "rows":
+            return
+        pointers = iter(launch.pointers)
+        written: set[tuple[int, int]] = set()
+        for phase in row_kernel_of(key).phases:
+            operands = [one for one in phase.operands if one.local < 0 and not one.virtual]
+            stores = [one for one in phase.stores if one.local < 0]
+            read = [self._address(*next(pointers)) for _ in operands]
+            for address in written.intersection(read):
+                raise _not_apart((address[0], address[1], address[1]), (*address, address[1]))
+            written.update(self._address(*next(pointers)) for _ in stores)
+
+    def _address(self, slot: int, offset: int) -> tuple[int, int]:
+        """The block that bytes lie in (one of its own has its slot's number), and where they begin."""
+        host, begin = self._slots.get(slot, (slot, 0))
+        return host, begin + offset
 
     def run(
         self, read: list[tuple[Bytes, Instance]], made: list[Instance], affinities: list[Affinity]

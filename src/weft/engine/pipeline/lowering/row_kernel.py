@@ -301,6 +301,21 @@ def prepared_spec(kernel: Kernel):
     return encoder.spec
 
 
+def phases_of(kernel: Kernel):
+    """Of a prepared row kernel the phase that reads each value from memory last, and the phase that stores each
+    result: ({root: phase}, {node: phase}). The phases of a row come one after the other."""
+    encoder: RowKernelEncoder = kernel.prepared
+    builder: KernelEncoder
+    memref: MemRef
+    last: dict = {}
+    stored: dict = {}
+    for number, builder in enumerate(encoder.phases):
+        for memref in builder.sources:
+            last[memref.root] = number
+        stored.update(dict.fromkeys(builder.targets, number))
+    return last, stored
+
+
 def prepared_key(kernel: Kernel):
     """The named key of a prepared kernel, by which its words must have found its spec."""
     if not kernel.is_row_kernel:
