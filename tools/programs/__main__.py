@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import applications  # noqa: F401 - fills the table
+import architectures  # noqa: F401 - fills the table
 import further  # noqa: F401 - fills the table
 import language_models  # noqa: F401 - fills the table
 import libraries  # noqa: F401 - fills the table
