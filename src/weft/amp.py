@@ -94,7 +94,8 @@ _modes: list[autocast] = []
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """True if a device has mixed precision: the CPU has."""
+    """True if a device has mixed precision: the CPU has. Errors: RuntimeError for the name of no device."""
+    _need_device(device_type)
     return device_type == "cpu"
 
 
@@ -105,7 +106,8 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 def get_autocast_dtype(device_type: str) -> Any:
     """The type that autocast casts to."""
-    return _innermost().fast_dtype if device_type == "cpu" else weft.bfloat16
+    _need_device(device_type)
+    return _innermost().fast_dtype if device_type == "cpu" else weft.float16
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -130,7 +132,7 @@ _caches, _nesting = [True], [0]
 @functools.cache
 def _lasting() -> autocast:
     """The mode that setters change where there is no block; it is on from setting True to setting False."""
-    return autocast("cpu", enabled=False)
+    return autocast("cpu", weft.bfloat16, enabled=False)
 
 
 def _innermost() -> autocast:
@@ -153,7 +155,7 @@ def set_autocast_enabled(device_type: object, enabled: bool | None = None) -> No
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """Have autocast cast to a type on the CPU."""
     if device_type == "cpu":
-        _innermost().fast_dtype = _half(dtype)
+        _innermost().fast_dtype = dtype
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
@@ -194,22 +196,39 @@ def _forget(mode: autocast) -> None:
         _modes.remove(mode)
 
 
-def _half(dtype: object) -> Any:
-    """The type itself. Errors: ValueError for one that is no half."""
-    if dtype not in (weft.bfloat16, weft.float16):
+_HALVES = (weft.bfloat16, weft.float16)
+
+
+def _need_device(device_type: object) -> None:
+    """Errors: ValueError where a device is not named by a string, RuntimeError on a name of none."""
+    if not isinstance(device_type, str):
         raise ArgumentError(
-            f"autocast: {dtype} is no type to compute faster in",
-            expected="bfloat16 or float16",
-            got=str(dtype),
-            fix="leave dtype out",
+            f"Expected `device_type` of type `str`, got: `{type(device_type)}`",
+            expected="'cpu'",
+            got=repr(device_type),
+            fix="pass device.type",
         )
-    return dtype
+    if device_type != "cpu":
+        weft.device(device_type)
+
+
+def _unavailable(device_type: str, dtype: object) -> str | None:
+    """Why there is no mixed precision of a type on a device; None where there is."""
+    if device_type != "cpu":
+        return f"User provided device_type of '{device_type}', but it is not available. Disabling"
+    if dtype in _HALVES:
+        return None
+    return (
+        "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+        "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
+    )
 
 
 class autocast:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, in which products compute on `dtype` (bfloat16).
 
-    Errors: ValueError for a type that is no half.
+    On other devices, and with other types, it is off, with a warning. Errors: RuntimeError for the name of no device;
+    ValueError where it is no string.
 
     Example:
         >>> import weft
@@ -227,15 +246,13 @@ class autocast:  # noqa: N801 - PyTorch's name
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
+        _need_device(device_type)
         self.device, self.cache_enabled = device_type, cache_enabled
-        self.fast_dtype = _half(weft.bfloat16 if dtype is None else dtype)
-        self._enabled = enabled and device_type == "cpu"
-        if enabled and device_type != "cpu":
-            warnings.warn(
-                f"User provided device_type of '{device_type}', but it is not available. Disabling",
-                UserWarning,
-                stacklevel=2,
-            )
+        self.fast_dtype: Any = get_autocast_dtype(device_type) if dtype is None else dtype
+        why_off = _unavailable(device_type, self.fast_dtype)
+        self._enabled = enabled and why_off is None
+        if enabled and why_off is not None:
+            warnings.warn(why_off, UserWarning, stacklevel=2)
 
     def __enter__(self) -> autocast:
         see_products()
@@ -497,6 +514,44 @@ class GradScaler:
 
 
 _PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
+
+
+# -- older names of the CPU's, which take no device --------------------------------------------------------------------
+
+
+def _warn_of_older_name(name: str) -> None:
+    warnings.warn(
+        f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cpu', args...)` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+class CPUAutocast(autocast):
+    """A context, and a decorator, in which products compute on `dtype`: `weft.autocast("cpu")`."""
+
+    def __init__(
+        self, enabled: bool = True, dtype: object = None, cache_enabled: bool = True
+    ) -> None:
+        _warn_of_older_name("autocast")
+        super().__init__("cpu", dtype, enabled, cache_enabled)
+
+
+class CPUGradScaler(GradScaler):
+    """Scales losses: `weft.GradScaler("cpu")`."""
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _warn_of_older_name("GradScaler")
+        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
 _gather(
     sys.modules[__name__],
     {"autocast_mode": {"amp": _PRECISION}, "grad_scaler": {"amp": "GradScaler OptState"}},

@@ -34,6 +34,17 @@ def _need_number(index: int | None) -> int | None:
     return index
 
 
+def _what_is_wrong(text: str) -> str:
+    """PyTorch's words for a string that names no device."""
+    if not text:
+        return "Device string must not be empty"
+    name, colon, number = text.partition(":")
+    letters = name.isascii() and name.replace("_", "").isalpha()
+    if name in KNOWN or not letters or (colon and not _is_number(number)):
+        return f"Invalid device string: '{text}'"
+    return f"{_KINDS} device type at start of device string: {name}"
+
+
 class device:  # noqa: N801  (the public name)
     """A device by name and index: `device("cpu")`, `device("cpu", 0)`. Errors: RuntimeError on an unknown name.
 
@@ -69,9 +80,7 @@ class device:  # noqa: N801  (the public name)
         name, colon, number = type.partition(":")
         if name not in KNOWN or (colon and (not _is_number(number) or index is not None)):
             raise DeviceError(
-                f"Invalid device string: '{type}'"
-                if name in KNOWN or not name
-                else f"{_KINDS} device type at start of device string: {name}",
+                _what_is_wrong(type),
                 expected=f"one of {', '.join(KNOWN)}",
                 got=repr(type),
                 fix="pass 'cpu'",

@@ -4,6 +4,7 @@ An assertion returns nothing, or raises an error that names the first position o
 """
 
 from weft._build.lazy import export_later as _export_later
+from weft.testing import _utils as _utils
 
 _EXPORTS = {"assert_close": "closeness", "assert_allclose": "closeness", "make_tensor": "making"}
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

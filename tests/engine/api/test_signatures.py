@@ -23,7 +23,6 @@ SPACES = (
 ARGS = "PyTorch's signature says only *args"
 POOL = "PyTorch chooses between two functions of this signature by return_indices"
 WEIGHTS = "files hold no pickled code"
-PUBLIC = "the default is weft.nn.functional.relu itself"
 NAME = "one base class for all containers"
 # Where the two differ, and why.
 ALLOWED = {
@@ -39,9 +38,6 @@ ALLOWED = {
     "nn.Container": ARGS,
     "nn.GRU": ARGS,
     "nn.NLLLoss2d": ARGS,
-    "nn.Transformer": PUBLIC,
-    "nn.TransformerDecoderLayer": PUBLIC,
-    "nn.TransformerEncoderLayer": PUBLIC,
     "nn.functional.fractional_max_pool2d": POOL,
     "nn.functional.fractional_max_pool3d": POOL,
     "nn.LSTM": ARGS,

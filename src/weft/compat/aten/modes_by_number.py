@@ -15,6 +15,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.nn import functional
+from weft.nn.functional.losses import margin as margin_losses
 from weft.nn.module.members import own_values
 from weft.tensor.arguments import need_tensor
 
@@ -98,9 +99,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: boo
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Any:
-    """`nn.functional.margin_ranking_loss`."""
-    word = _reduced(reduction)
-    return functional.margin_ranking_loss(input1, input2, target, margin, reduction=word)
+    """`nn.functional.margin_ranking_loss`, which also takes tensors of different ranks."""
+    return margin_losses.ranking_loss(input1, input2, target, margin, _reduced(reduction))
 
 
 def poisson_nll_loss(

@@ -135,8 +135,8 @@ def _is_amx_fp16_supported() -> bool:
 _gather(
     sys.modules[__name__],
     {
-        "amp": {"amp": "GradScaler autocast"},
-        "amp.autocast_mode": {"amp": "autocast"},
-        "amp.grad_scaler": {"amp": "GradScaler"},
+        "amp": {"amp": "GradScaler=CPUGradScaler autocast=CPUAutocast"},
+        "amp.autocast_mode": {"amp": "autocast=CPUAutocast"},
+        "amp.grad_scaler": {"amp": "GradScaler=CPUGradScaler"},
     },
 )

@@ -48,7 +48,7 @@ from cython.cimports.weft.engine.ir.tape import current_tape, next_sequence
 from weft._build.compiled import require
 from weft.engine.api.grad_fn_names import RECORDS
 from weft.engine.api.operand_types import NUMBERS, RULES, check, need_constant, positions
-from weft.engine.capi.type_slots import add_to_type
+from weft.engine.capi.type_slots import add_to_type, show_under
 from weft.errors import ArgumentTypeError, NoDataError, WeftError
 
 require(__name__, cython.compiled)
@@ -595,3 +595,4 @@ def _take_calls():
 
 
 _take_calls()
+show_under(Public, b"weft.function")  # the word of `help` for what it explains

@@ -49,12 +49,19 @@ def margin_ranking_loss(
     if not len(input1._shape) == len(input2._shape) == len(target._shape):
         raise ShapeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-            f"input1: {tuple(input1._shape)}, input2: {tuple(input2._shape)}, "
-            f"target: {tuple(target._shape)} ",
+            f"input1: torch.Size({list(input1._shape)}), input2: torch.Size({list(input2._shape)}), "
+            f"target: torch.Size({list(target._shape)}) ",
             expected="three tensors of one rank",
             got=describe("target", target),
             fix="unsqueeze or reshape the shorter ones",
         )
+    return ranking_loss(input1, input2, target, margin, reduction)
+
+
+def ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str
+) -> Any:
+    """`margin_ranking_loss` of tensors that are broadcast."""
     return reduced(_hinge(-target * (input1 - input2) + margin), reduction)
 
 
