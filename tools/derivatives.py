@@ -1,6 +1,6 @@
 """Prints each differentiable row of the op table in five columns, and a count of each column.
 
-    python tools/derivatives.py [words of pytest's -k]
+    python tools/derivatives.py [names of rows]
 
 In come the tests under tests/autograd/derivatives: first order, second order, forward mode, forward over reverse and
 vmap, in float64 and in complex128 where the row takes it. A row holds in a column where it holds in all its dtypes.
@@ -51,7 +51,7 @@ class Verdicts:
 def main() -> int:
     """Run the checks and print the table."""
     verdicts = Verdicts()
-    chosen = ["-k", " ".join(sys.argv[1:])] if len(sys.argv) > 1 else []
+    chosen = ["-k", " or ".join(sys.argv[1:])] if len(sys.argv) > 1 else []
     quiet = ["-p", "no:terminal", "-o", "addopts="]  # the table is the report
     code = pytest.main([str(TESTS), *quiet, *chosen], plugins=[verdicts])
     print(f"{'':22}" + "".join(f"{column.replace('_', ' '):21} " for column in COLUMNS))
