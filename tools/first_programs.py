@@ -183,6 +183,109 @@ class Reading(nn.Module):
         return self.head(self.drop(self.pool(x[:, 0]).tanh()))
 
 
+class Encoding(nn.Module):
+    """An encoder as published ones are written: three tables are added up, queries, keys and values have weights of
+    their own, sums are normalized behind, and a mask is added to scores."""
+
+    def __init__(self, width: int = 32, activation: Callable[[Any], Any] | None = None) -> None:
+        super().__init__()
+        self.activation = activation or nn.functional.gelu
+        self.words = nn.Embedding(CLASSES, width, padding_idx=0)
+        self.places, self.kinds = nn.Embedding(128, width), nn.Embedding(2, width)
+        self.first, self.drop = nn.LayerNorm(width, eps=1e-12), nn.Dropout(0.1)
+        self.layers = nn.ModuleList([self.layer(width) for _ in range(2)])
+        self.pool, self.head = nn.Linear(width, width), nn.Linear(width, 2)
+
+    def layer(self, width: int) -> nn.ModuleDict:
+        """The parameters of a layer."""
+        square = {name: nn.Linear(width, width) for name in ("query", "key", "value", "back")}
+        wide, narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        norms = {name: nn.LayerNorm(width, eps=1e-12) for name in ("behind", "last")}
+        return nn.ModuleDict({**square, "wide": wide, "narrow": narrow, **norms})
+
+    def forward(self, words: Any) -> Any:
+        places, kinds = weft.arange(words.shape[1])[None], weft.zeros_like(words)
+        x = self.words(words) + self.kinds(kinds) + self.places(places)
+        x = self.drop(self.first(x))
+        seen = self.seen((words != 0).long().bool())
+        for layer in self.layers:
+            x = layer["behind"](self.drop(layer["back"](self.attend(layer, x, seen))) + x)
+            wide = self.activation(layer["wide"](x))
+            x = layer["last"](self.drop(layer["narrow"](wide)) + x)
+        return self.head(self.drop(self.pool(x[:, 0]).tanh()))
+
+    def seen(self, mask: Any) -> Any:
+        """Which words each word sees, of those that a mask has: (B, T) -> (B, 1, T, T)."""
+        lines = weft.arange(mask.shape[0])[:, None, None, None]
+        rows = weft.arange(mask.shape[1])[None, None, :, None]
+        found = rows.new_ones((), dtype=weft.bool) & (rows >= 0)
+        found = found & mask[lines, rows.transpose(2, 3)]
+        return found.expand(-1, -1, mask.shape[1], -1)
+
+    def attend(self, layer: Any, x: Any, seen: Any) -> Any:
+        """Attention of 4 heads to what is seen: (B, T, C) -> (B, T, C)."""
+        q, k, v = [
+            layer[name](x).view(*x.shape[:2], 4, -1).transpose(1, 2)
+            for name in ("query", "key", "value")
+        ]
+        dropped = self.drop.p if self.training else 0.0
+        found = nn.functional.scaled_dot_product_attention(q, k, v, seen, dropped)
+        return found.transpose(1, 2).contiguous().view(x.shape)
+
+
+class Writing(nn.Module):
+    """A language model as published ones are written: products with weights the other way round, GELU by its powers,
+    one table for words that are read and words that are scored, and the loss of all words but the first."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(CLASSES, width), nn.Embedding(128, width)
+        self.drop, self.last = nn.Dropout(0.1), nn.LayerNorm(width)
+        self.layers = nn.ModuleList([self.layer(width) for _ in range(2)])
+
+    def layer(self, width: int) -> nn.ModuleDict:
+        """The parameters of a layer."""
+        norms = {"first": nn.LayerNorm(width), "second": nn.LayerNorm(width)}
+        heads = {"heads": Product(width, 3 * width), "back": Product(width, width)}
+        wide, narrow = Product(width, 4 * width), Product(4 * width, width)
+        return nn.ModuleDict({**norms, **heads, "wide": wide, "narrow": narrow})
+
+    def forward(self, words: Any) -> Any:
+        x = self.drop(self.words(words) + self.places(weft.arange(words.shape[1])[None]))
+        for layer in self.layers:
+            x = self.drop(layer["back"](self.attend(layer["heads"](layer["first"](x))))) + x
+            wide = layer["wide"](layer["second"](x))
+            inner = 0.7978845608028654 * (wide + 0.044715 * weft.pow(wide, 3.0))
+            x = x + self.drop(layer["narrow"](0.5 * wide * (1.0 + weft.tanh(inner))))
+        scores = nn.functional.linear(self.last(x), self.words.weight).float()
+        wanted = nn.functional.pad(words, (0, 1), value=-100)[..., 1:].contiguous().view(-1)
+        return nn.functional.cross_entropy(scores.view(-1, CLASSES), wanted, ignore_index=-100)
+
+    def attend(self, heads: Any) -> Any:
+        """Causal attention of 4 heads: (B, T, 3 C) -> (B, T, C)."""
+        batch, length, width = heads.shape
+        q, k, v = [
+            part.view(batch, length, 4, -1).transpose(1, 2) for part in heads.split(width // 3, 2)
+        ]
+        dropped = self.drop.p if self.training else 0.0
+        found = nn.functional.scaled_dot_product_attention(q, k, v, None, dropped, is_causal=True)
+        return found.transpose(1, 2).reshape(batch, length, -1).contiguous()
+
+
+class Product(nn.Module):
+    """A linear layer that keeps its weight as it is multiplied by: (inputs, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weft.empty(inputs, outputs))
+        self.bias = nn.Parameter(weft.zeros(outputs))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Any) -> Any:
+        found = weft.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight)
+        return found.view(*x.shape[:-1], self.bias.shape[0])
+
+
 class Tagging(nn.Module):
     """A tagger of sentences, (B, T): by the module for LSTMs."""
 
@@ -307,6 +410,9 @@ def run_networks() -> None:
             train(Attending(approximate=approximate, dropped=0.1), optim.AdamW, clipped)
         for activation in ("relu", "gelu"):
             train(Reading(activation=activation), optim.AdamW, clipped)
+        for published in (Encoding, Writing):
+            train(published(), optim.AdamW, clipped)
+            train(published(128), optim.AdamW, clipped, STEPS, (8, 32))
         train(Tagging(), partial(optim.SGD, lr=0.1, momentum=0.9), clipped)
         train(Tagging(), optim.AdamW, clipped)
         train(Seeing(), partial(optim.SGD, lr=0.1), clipped)
@@ -367,7 +473,11 @@ def loss_of(model: Any, words: Any) -> Any:
         return cost(model(words.float()), words[:, 0])
     if isinstance(model, Attending | Tagging):
         return cost(model(words).reshape(-1, CLASSES), words.reshape(-1))
+    if isinstance(model, Writing):
+        return model(words)
     wanted, scores = words[:, 0], model(words)
+    if isinstance(model, Encoding):
+        return cost(scores.view(-1, 2), (wanted % 2).view(-1))
     if isinstance(model, Reading):
         return cost(scores, wanted)
     return weft.stack([cost(*pair) for pair in zip(scores, wanted, strict=True)]).mean()
