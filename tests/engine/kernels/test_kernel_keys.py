@@ -13,6 +13,7 @@ from weft.engine.pipeline import tiering
 from weft.engine.pipeline.lowering.row_kernel import prepared_key, prepared_spec
 from weft.engine.pipeline.lowering.spec_table import kernel_specs, key_of
 from weft.engine.pipeline.passes import Compilation, run_through
+from weft.engine.runtime.tier_choice import SOON
 from weft.errors import VerificationError
 
 X = weft.randn(20, 30, generator=weft.Generator().manual_seed(0))
@@ -48,7 +49,7 @@ def selected(function: Callable[[], Any]) -> tuple[Any, Any]:
     """The program of a function with its specs, not run, and its result, without which there would be nothing."""
     weft.realize(X, Y)
     result = function()
-    program = run_through("tiering", Compilation(tape().pending(), again=True)).program
+    program = run_through("tiering", Compilation(tape().pending(), SOON)).program
     return program, result
 
 

@@ -65,6 +65,7 @@ cdef class Tiering(Record):
     cdef readonly double known_ns
     cdef readonly double launch_ns
     cdef readonly double compile_ns
+    cdef readonly long long most_waits
     cdef readonly long long soon_flushes
     cdef readonly double traffic_ns_of_a_kb
     cdef readonly long long unknown_nodes

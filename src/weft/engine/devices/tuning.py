@@ -186,6 +186,8 @@ class Tiering(Record):
         self.launch_ns = take("launch_ns")  # a launch in a known program
         # the calling thread's part in compiling a fused kernel: its IR is written there
         self.compile_ns = take("compile_ns")
+        # runs of a program that comes back soon, after which its kernels are asked for
+        self.most_waits = take("most_waits")
         # flushes within which what comes back is taken to go on coming
         self.soon_flushes = take("soon_flushes")
         # storing and reading values that fusion keeps in registers

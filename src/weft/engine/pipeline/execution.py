@@ -39,7 +39,6 @@ from cython.cimports.weft.engine.runtime.interpreter import Interpretation
 from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
 from cython.cimports.weft.engine.runtime.tier_choice import (
     NEW,
-    SELDOM,
     SOON,
     lost_ns,
     note_interpreted,
@@ -59,7 +58,7 @@ from weft.engine.pipeline.run_program import sequence
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime.executable_cache import worth_storing
 from weft.engine.runtime.numpy_views import array_over
-from weft.engine.runtime.tier_choice import comes_again, may_know_most, note_misses
+from weft.engine.runtime.tier_choice import may_know_most, note_misses
 from weft.errors import OutOfMemoryError, WeftError
 
 require_compiled(__name__, cython.compiled)
@@ -172,7 +171,7 @@ def execute_live(tape: Tape) -> cython.void:
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
         schedule(
-            pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched)
+            pending, batched, None if fingerprint.tracked else fingerprint, recurrence(batched)
         )
 
 
@@ -181,9 +180,7 @@ def run_unknown(tape: Tape, nodes: list[Node], fingerprint: FlushFingerprint) ->
     """Interpret nodes of a structure that is no known program, or schedule them."""
     comes: cython.int = recurrence(fingerprint)
     if not is_interpreted(tape, nodes, fingerprint, comes):
-        # kernels of what comes seldom wait until they would have paid, where they can be waited for
-        late: cython.bint = comes == SELDOM and config.background_compilation
-        schedule(nodes, fingerprint, None, comes != NEW and not late)
+        schedule(nodes, fingerprint, None, comes)
 
 
 @cython.cfunc
@@ -369,7 +366,7 @@ def run_nodes(nodes: list[Node]) -> cython.void:
     """Run nodes that batches have been formed of as a program, if anybody needs them."""
     fingerprint: FlushFingerprint = fingerprint_of(nodes, False)
     if fingerprint.live and not run_known(fingerprint):
-        schedule(nodes, fingerprint, None, comes_again(fingerprint))
+        schedule(nodes, fingerprint, None, recurrence(fingerprint))
 
 
 @cython.cfunc
@@ -422,7 +419,7 @@ def is_interpreted(
         _tally.flushes += 1
     else:
         rest: list[Any] = sorted(pending_among(pending), key=sequence)
-        schedule(rest, fingerprint_of(rest, False), None, False)
+        schedule(rest, fingerprint_of(rest, False), None, NEW)
     return True
 
 
@@ -440,7 +437,7 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         fingerprint: FlushFingerprint = fingerprint_of(needed, False)
         try:
             if not run_known(fingerprint):
-                schedule(needed, fingerprint, None, comes_again(fingerprint), wanted)
+                schedule(needed, fingerprint, None, recurrence(fingerprint), wanted)
             return
         except OutOfMemoryError:
             if not together:
@@ -452,13 +449,13 @@ def schedule(
     pending: list[Node],
     fingerprint: FlushFingerprint,
     bare: FlushFingerprint | None,
-    again: cython.bint,
+    comes: cython.int,
     wanted: Node | None = None,
 ) -> cython.void:
     """The passes that a new program goes through, and its run. It is stored under `bare`, its key before batches
     were formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything live;
-    `again` is whether it has come before."""
-    one: Any = passes.Compilation(pending, again)
+    `comes` is how it has come before."""
+    one: Any = passes.Compilation(pending, comes)
     _tally.flushes += 1
     try:
         passes.schedule(one)
@@ -478,4 +475,4 @@ def schedule(
             else membership.needed_by([wanted], tape)
         )
         fingerprint = fingerprint_of(alone, False)
-        schedule(alone, fingerprint, None, comes_again(fingerprint), wanted)
+        schedule(alone, fingerprint, None, recurrence(fingerprint), wanted)

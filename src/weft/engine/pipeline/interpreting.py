@@ -27,6 +27,7 @@ from cython.cimports.weft.engine.runtime import executable_cache
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import Interpretation, may_overwrite, take_view
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
+from cython.cimports.weft.engine.runtime.tier_choice import SOON
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config
@@ -133,7 +134,7 @@ def schedule_alone(
     flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int
 ) -> cython.bint:
     """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
-    one: Any = passes.Compilation(fingerprint.nodes, again=True, overwrites=overwrites)
+    one: Any = passes.Compilation(fingerprint.nodes, SOON, overwrites=overwrites)
     try:
         passes.schedule(one)
         if waits_for_compiler(flush, one.lowering):

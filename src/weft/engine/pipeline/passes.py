@@ -37,6 +37,7 @@ from weft.engine.pipeline.simplify import (
     gather_matmul,
     implicit_gemm,
 )
+from weft.engine.runtime.tier_choice import NEW, SOON
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
@@ -45,21 +46,22 @@ Result = TypeVar("Result")
 
 
 class Compilation:
-    """One flush on its way: the pending nodes, and what passes have made of them. `again`: its structure has come
-    before; `whole`: no kernel is taken apart because it is new; `overwrites`: what its memory plan may write over."""
+    """One flush on its way: the pending nodes, and what passes have made of them. `comes`: how its structure
+    has come before; `whole`: no kernel is taken apart because it is new; `overwrites`: what its memory plan may write
+    over."""
 
     __slots__ = (
-        "again", "apart", "lowering", "memory", "overwrites", "pending", "program", "whole",
+        "apart", "comes", "lowering", "memory", "overwrites", "pending", "program", "whole",
     )  # fmt: skip
 
     def __init__(
         self,
         pending: list[Node],
-        again: bool = False,
+        comes: int = NEW,
         whole: bool = False,
         overwrites: int = memory_plan.ALL,
     ) -> None:
-        self.pending, self.again, self.whole = pending, again, whole
+        self.pending, self.comes, self.whole = pending, comes, whole
         self.overwrites = overwrites
         self.apart = False  # each value has a slot of its own, for `constrain`
         self.program: Any = Program(device_at(pending[0].device) if pending else None)
@@ -105,7 +107,7 @@ def _batch(one: Compilation) -> None:
 
 def _select(one: Compilation) -> None:
     one.whole = one.whole or constrain.is_tight(one.program)
-    tiering.choose_tiers(one.program, one.again, one.whole)
+    tiering.choose_tiers(one.program, one.comes, one.whole)
 
 
 def _plan(one: Compilation) -> None:
@@ -113,7 +115,7 @@ def _plan(one: Compilation) -> None:
     one.apart = (
         constrain.needs_it(one.memory)
         or constrain.may_defer(one.program, one.memory)
-        or (one.again and economy.pays(one.memory))
+        or (one.comes == SOON and economy.pays(one.memory))
     )
     if one.apart:
         one.memory = memory_plan.plan(one.program, one.overwrites, share=False)

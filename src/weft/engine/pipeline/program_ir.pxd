@@ -64,6 +64,7 @@ cdef class Program:
     cdef public dict remat_of
     cdef public bint is_cold
     cdef public list split_kernels
+    cdef public long long most_waits  # runs after which the kernels below are asked for at the latest, or 0
     cdef public list awaited  # the kernels it was taken apart for, all compiled in the background; or None
 
     cpdef release(self)

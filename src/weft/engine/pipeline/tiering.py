@@ -4,12 +4,13 @@ being.
 
 It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
 come often enough, and then until it has been compiled in the background: no step waits long for the compiler, and rare
-structures are never compiled. Often enough is the second time if the whole program comes again or the kernel's
-operations alone would take long, and else the eighth. A kernel over so many elements that compiling it takes less time
+structures are never compiled. Often enough is the eighth time, or the second if the kernel's operations alone would
+take long, or if nothing is compiled in the background and the whole program comes again. A kernel over so many elements that compiling it takes less time
 than its operations alone is compiled at once, before the others: its intermediate values may not fit into memory
 either. A flush takes a limited number of new ones. Bits do not depend on it. A program with split kernels (`is_cold`)
 is cached where these are compiled in the background (`awaited`), until they are; those that have not come often enough
-are asked for when the program has run so often that it would have paid (`executable_cache`).
+are asked for when the program has run so often that it would have paid, or eight times if it comes back soon
+(`executable_cache`).
 """
 
 import cython
@@ -21,6 +22,7 @@ from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import find
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, memref_of
+from cython.cimports.weft.engine.runtime.tier_choice import NEW, SOON
 
 from weft._build.compiled import require
 from weft.config import config
@@ -32,16 +34,16 @@ from weft.errors import VerificationError
 require(__name__, cython.compiled)
 
 
-def choose_tiers(
-    program: Program, again: cython.bint = False, whole: cython.bint = False
-) -> Program:
-    """Work out specs; take novel fused kernels apart. `again`: whether this program has come before; `whole`: leave
-    its kernels as they will be once it has come often enough."""
+def choose_tiers(program: Program, comes: cython.int = NEW, whole: cython.bint = False) -> Program:
+    """Work out specs; take novel fused kernels apart. `comes`: how this program has come before; `whole`: leave its
+    kernels as they will be once it has come often enough."""
     cold: list = []
     long: list = []
     kernel: Kernel
     spec: KernelSpec
     tuning: Tiering = program.device.tuning.tiering
+    again: cython.bint = comes != NEW and not config.background_compilation
+    program.most_waits = tuning.most_waits if comes == SOON else 0
     for kernel in program.kernels:
         if kernel.kind != ELEMENTWISE:
             continue

@@ -228,6 +228,8 @@ def _await_kernels(template: CachedExecutable, program) -> cython.void:
         for node in nodes[1:]:
             stored: cython.double = node.numel * node.dtype.itemsize
             template.apart_ns += tuning.launch_ns + tuning.traffic_ns_of_a_kb / 1024 * stored
+    if program.most_waits > 0:
+        template.owed_ns = min(template.owed_ns, program.most_waits * template.apart_ns)
 
 
 @cython.cfunc

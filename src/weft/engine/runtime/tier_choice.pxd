@@ -2,7 +2,7 @@ from weft.engine.devices.tuning cimport Tiering
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 
-cdef enum:
+cpdef enum:
     NEW = 0
     SELDOM = 1
     SOON = 2

@@ -126,11 +126,6 @@ def recurrence(fingerprint: FlushFingerprint) -> cython.int:
     return SOON if _tally.flushes - (seen >> _LOST_BITS) <= tuning.soon_flushes else SELDOM
 
 
-def comes_again(fingerprint: FlushFingerprint):
-    """True if this structure has come before, also with split kernels; notes that it has come."""
-    return recurrence(fingerprint) != NEW
-
-
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def lost_ns(fingerprint: FlushFingerprint) -> cython.double:

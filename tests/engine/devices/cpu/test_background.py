@@ -251,7 +251,10 @@ def held(monkeypatch: pytest.MonkeyPatch, stopped: list[float]) -> Iterator[Gate
     monkeypatch.setattr(jit.background, "_find", found)
     monkeypatch.setattr(config, "background_compilation", True)
     monkeypatch.setattr(config, "interpreter", "none")
-    yield gate
+    with tuned(
+        "tiering", most_waits=1
+    ):  # the kernels of what comes back are asked for at its next run
+        yield gate
     gate.open.set()
     assert jit.background.drain(LONG)
 
@@ -294,8 +297,19 @@ def test_a_step_waits_for_what_is_nearly_done(
     monkeypatch.setattr(config, "interpreter", "none")
     monkeypatch.setattr(jit.background, "_find", lambda request: request.build())  # nowhere yet
     monkeypatch.setattr(jit.background, "wait_in_step", wait)
-    counts = [count for count, _ in steps(8, "expm1", "sinh")]
+    with tuned("tiering", most_waits=1):
+        counts = [count for count, _ in steps(8, "expm1", "sinh")]
     assert set(waited) == {0.01} and counts[-1] < counts[0] / 2
+
+
+def test_kernels_of_what_comes_back_a_few_times_are_not_asked_for(held: Gate) -> None:
+    """An inner loop of a few steps over a graph that never comes again writes no IR; a long one does."""
+    with tuned("tiering", most_waits=8):
+        few = list(steps(6, "asinh", "atan"))
+        assert not held.begun.is_set()
+        many = list(steps(8, "asinh", "atan"))
+        assert held.begun.wait(LONG)
+    assert {repr(bits) for _, bits in few + many} == {repr(few[0][1])}
 
 
 def test_a_program_is_known_while_its_kernels_are_awaited(held: Gate) -> None:

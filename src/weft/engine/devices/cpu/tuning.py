@@ -84,6 +84,7 @@ TUNING = tuning.Tuning(
         known_ns=200,
         launch_ns=100,
         compile_ns=3_000_000,
+        most_waits=8,
         soon_flushes=8,
         traffic_ns_of_a_kb=40,
         unknown_nodes=8,
