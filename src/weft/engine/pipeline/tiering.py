@@ -5,12 +5,12 @@ being.
 It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
 come often enough, and then until it has been compiled in the background: no step waits long for the compiler, and rare
 structures are never compiled. Often enough is the eighth time, or the second if the kernel's operations alone would
-take long, or if nothing is compiled in the background and the whole program comes again. A kernel over so many elements that compiling it takes less time
-than its operations alone is compiled at once, before the others: its intermediate values may not fit into memory
-either. A flush takes a limited number of new ones. Bits do not depend on it. A program with split kernels (`is_cold`)
-is cached where these are compiled in the background (`awaited`), until they are; those that have not come often enough
-are asked for when the program has run so often that it would have paid, or eight times if it comes back soon
-(`executable_cache`).
+take long, or if nothing is compiled in the background and the whole program comes again. A kernel over so many elements
+that compiling it takes less time than its operations alone is compiled at once, before the others: its intermediate
+values may not fit into memory either. A flush takes a limited number of new ones. Bits do not depend on it. A program
+with split kernels (`is_cold`) is cached where these are compiled in the background (`awaited`), until they are; those
+that have not come often enough are asked for when the program has run so often that it would have paid, or eight times
+if it comes back soon (`executable_cache`).
 """
 
 import cython
