@@ -10,10 +10,10 @@ import pytest
 import weft
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import tiering
+from weft.engine.pipeline.fingerprint import SOON
 from weft.engine.pipeline.lowering.row_kernel import prepared_key, prepared_spec
 from weft.engine.pipeline.lowering.spec_table import kernel_specs, key_of
 from weft.engine.pipeline.passes import Compilation, run_through
-from weft.engine.runtime.tier_choice import SOON
 from weft.errors import VerificationError
 
 X = weft.randn(20, 30, generator=weft.Generator().manual_seed(0))

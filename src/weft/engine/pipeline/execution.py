@@ -30,7 +30,12 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
     evict,
     has_deferred,
 )
-from cython.cimports.weft.engine.pipeline.fingerprint import FlushFingerprint, fingerprint_of
+from cython.cimports.weft.engine.pipeline.fingerprint import (
+    NEW,
+    SOON,
+    FlushFingerprint,
+    fingerprint_of,
+)
 from cython.cimports.weft.engine.pipeline.interpreting import interpret, leaves_no_room
 from cython.cimports.weft.engine.pipeline.partition import DevicePart, Segment, has_collectives
 from cython.cimports.weft.engine.pipeline.run_program import count, launch, run_known
@@ -38,8 +43,6 @@ from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failu
 from cython.cimports.weft.engine.runtime.interpreter import Interpretation
 from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
 from cython.cimports.weft.engine.runtime.tier_choice import (
-    NEW,
-    SOON,
     lost_ns,
     note_interpreted,
     recurrence,

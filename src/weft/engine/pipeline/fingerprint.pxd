@@ -12,6 +12,12 @@ cdef struct Number:
     long long bits
     long long index
 
+# How the structure of a flush comes: never before, long after the last time, or soon after it.
+cpdef enum:
+    NEW = 0
+    SELDOM = 1
+    SOON = 2
+
 cdef class FlushFingerprint:
     cdef readonly Fingerprint key
     cdef readonly list nodes

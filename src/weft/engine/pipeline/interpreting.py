@@ -15,6 +15,7 @@ from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     SINGLE_NODE,
+    SOON,
     FlushFingerprint,
     fingerprint_of,
 )
@@ -27,7 +28,6 @@ from cython.cimports.weft.engine.runtime import executable_cache
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import Interpretation, may_overwrite, take_view
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
-from cython.cimports.weft.engine.runtime.tier_choice import SOON
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config

@@ -19,6 +19,7 @@ from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
 from weft.engine.pipeline.budget import constrain, economy, verify_layout
+from weft.engine.pipeline.fingerprint import NEW, SOON
 from weft.engine.pipeline.fusion import (
     clones,
     column_sums,
@@ -37,7 +38,6 @@ from weft.engine.pipeline.simplify import (
     gather_matmul,
     implicit_gemm,
 )
-from weft.engine.runtime.tier_choice import NEW, SOON
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node

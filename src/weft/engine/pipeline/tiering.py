@@ -18,11 +18,11 @@ from cython.cimports.weft.engine.devices.api import Lowerer
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import find
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, memref_of
-from cython.cimports.weft.engine.runtime.tier_choice import NEW, SOON
 
 from weft._build.compiled import require
 from weft.config import config

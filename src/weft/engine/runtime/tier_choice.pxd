@@ -2,11 +2,6 @@ from weft.engine.devices.tuning cimport Tiering
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 
-cpdef enum:
-    NEW = 0
-    SELDOM = 1
-    SOON = 2
-
 cdef struct Estimate:
     # What running some nodes takes in each tier, in nanoseconds beyond their arithmetic.
     double first_ns  # node by node, where their sizes have never come

@@ -17,10 +17,10 @@ from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fingerprint import FlushFingerprint
+from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SELDOM, SOON, FlushFingerprint
 from cython.cimports.weft.engine.replay.look_table import LookTable
 from cython.cimports.weft.engine.runtime.commit import FlushCounters
-from cython.cimports.weft.engine.runtime.tier_choice import NEW, SELDOM, SOON, Estimate
+from cython.cimports.weft.engine.runtime.tier_choice import Estimate
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, VIEW
