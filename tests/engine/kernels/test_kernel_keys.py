@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import tiering
-from weft.engine.pipeline.fingerprint import SOON
+from weft.engine.pipeline.fingerprint import COMES_SOON
 from weft.engine.pipeline.lowering.row_kernel import prepared_key, prepared_spec
 from weft.engine.pipeline.lowering.spec_table import kernel_specs, key_of
 from weft.engine.pipeline.passes import Compilation, run_through
@@ -49,7 +49,7 @@ def selected(function: Callable[[], Any]) -> tuple[Any, Any]:
     """The program of a function with its specs, not run, and its result, without which there would be nothing."""
     weft.realize(X, Y)
     result = function()
-    program = run_through("tiering", Compilation(tape().pending(), SOON)).program
+    program = run_through("tiering", Compilation(tape().pending(), COMES_SOON)).program
     return program, result
 
 

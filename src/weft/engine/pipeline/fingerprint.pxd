@@ -13,7 +13,7 @@ cdef struct Number:
     long long index
 
 # How the structure of a flush comes: never before, long after the last time, or soon after it.
-cpdef enum:
+cdef enum:
     NEW = 0
     SELDOM = 1
     SOON = 2

@@ -24,7 +24,9 @@ from cython.cimports.weft.engine.ir.node import (
 from cython.cimports.weft.engine.ir.primitive import SELECT, STRIDED, Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     GROUPING,
+    NEW,
     NUMBER_SLOTS,
+    SOON,
     Number,
     next_stamp,
 )
@@ -42,6 +44,8 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import ROWS, SCALAR_OP, VIEW
 
 require(__name__, cython.compiled)
+
+COMES_NEW, COMES_SOON = NEW, SOON  # for what is not compiled
 
 _stamp = 0
 _numbered = 0

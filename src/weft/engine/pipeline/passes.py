@@ -19,7 +19,7 @@ from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
 from weft.engine.pipeline.budget import constrain, economy, verify_layout
-from weft.engine.pipeline.fingerprint import NEW, SOON
+from weft.engine.pipeline.fingerprint import COMES_NEW, COMES_SOON
 from weft.engine.pipeline.fusion import (
     clones,
     column_sums,
@@ -57,7 +57,7 @@ class Compilation:
     def __init__(
         self,
         pending: list[Node],
-        comes: int = NEW,
+        comes: int = COMES_NEW,
         whole: bool = False,
         overwrites: int = memory_plan.ALL,
     ) -> None:
@@ -115,7 +115,7 @@ def _plan(one: Compilation) -> None:
     one.apart = (
         constrain.needs_it(one.memory)
         or constrain.may_defer(one.program, one.memory)
-        or (one.comes == SOON and economy.pays(one.memory))
+        or (one.comes == COMES_SOON and economy.pays(one.memory))
     )
     if one.apart:
         one.memory = memory_plan.plan(one.program, one.overwrites, share=False)
