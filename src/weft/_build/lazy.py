@@ -105,6 +105,11 @@ class _Gathered(Importable):
         value = vars(self)[name] = getattr(load(f"weft.{place}".rstrip(".")), own or name)
         return value
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Not for a module of a name that stands here: PyTorch's package has its own, behind those of its files."""
+        if not (isinstance(value, ModuleType) and name in vars(self).get("_PLACES", ())):
+            super().__setattr__(name, value)
+
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *vars(self)["_PLACES"]})
 
@@ -135,7 +140,8 @@ def gather(
         module.__dict__["__all__"] = [word[0] for word, _ in pairs if word[0][0] != "_"]
         sys.modules[path] = module
         above, _, last = path.rpartition(".")
-        vars(sys.modules[above]).setdefault(last, module)
+        if last not in vars(sys.modules[above]):
+            setattr(sys.modules[above], last, module)
 
 
 def join(package: ModuleType, held: Mapping[str, Mapping[str, Any]]) -> None:

@@ -22,7 +22,6 @@ _WRAPPING = (
     "CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
-_POINTS = "checkpoint_wrapper CheckpointImpl apply_activation_checkpointing CheckpointWrapper offload_wrapper"
 _SAVED = (
     "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner LoadPlan "
     "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
@@ -49,7 +48,8 @@ MODULES = {
         "_tensor": "",
         "_tensor.placement_types": "",
         "_tensor.experimental": _EXPERIMENTS,
-        "_composable": "checkpoint contract replicate",
+        "_composable": "checkpoint contract",
+        "_composable.replicate": "",
         "_composable.fsdp": "",
         "fsdp": _SHARDED,
         "fsdp.wrap": _WRAPPING,
@@ -65,7 +65,7 @@ MODULES = {
         "algorithms.model_averaging.averagers": "",
         "algorithms.model_averaging.utils": "",
         "algorithms._checkpoint": "",
-        "algorithms._checkpoint.checkpoint_wrapper": _POINTS,
+        "algorithms._checkpoint.checkpoint_wrapper": "",
         "checkpoint": _SAVED,
         "checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
         "checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
@@ -93,6 +93,12 @@ MODULES = {
 }
 for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
+for _name in ("_composable", "_composable.replicate"):
+    MODULES[_name]["distributed.data_parallel.replicate"] = "replicate"
+MODULES["algorithms._checkpoint.checkpoint_wrapper"]["distributed.wrappers"] = (
+    "ActivationWrapper CheckpointImpl CheckpointWrapper OffloadWrapper apply_activation_checkpointing "
+    "checkpoint_wrapper offload_wrapper"
+)
 MODULES["algorithms.ddp_comm_hooks"]["distributed.nn.comm_hooks"] = (
     "DDPCommHookType register_ddp_comm_hook"
 )
@@ -120,6 +126,7 @@ _DISTRIBUTED_TENSORS = (
 )
 for _name in ("tensor", "_tensor"):
     MODULES[_name]["distributed.sharding.dtensor"] = _DISTRIBUTED_TENSORS
+    MODULES[_name]["distributed.device_mesh"] = "DeviceMesh init_device_mesh"
 for _name in ("tensor.experimental", "_tensor.experimental"):
     MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
 for _name in ("tensor.parallel", "tensor.parallel.style"):

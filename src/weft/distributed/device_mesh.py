@@ -10,9 +10,16 @@ import weft
 from weft.distributed.group import ProcessGroup
 from weft.distributed.world import current_world, init_process_group, is_initialized, new_group
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, DeviceError
 
 Nested = Sequence[Any]  # lists of lists of ranks
+Axis = int | tuple[int, ...]  # a dimension of a mesh, or several as one
+Part = tuple["DeviceMesh", tuple[Axis, ...]]  # of which mesh, and along which axes
+
+
+def _dims(axes: Sequence[Axis]) -> list[int]:
+    """The dimensions of some axes, in order."""
+    return [dim for axis in axes for dim in ((axis,) if isinstance(axis, int) else axis)]
 
 
 class DeviceMesh:
@@ -42,8 +49,9 @@ class DeviceMesh:
         *,
         mesh_dim_names: Sequence[str] | None = None,
         backend_override: object = None,
+        _init_backend: bool = True,
         _groups: Sequence[ProcessGroup | None] | None = None,
-        _part_of: tuple[DeviceMesh, tuple[int, ...]] | None = None,
+        _part_of: Part | None = None,
     ) -> None:
         if not is_initialized():
             init_process_group()
@@ -59,9 +67,12 @@ class DeviceMesh:
                 fix="name each dimension once",
             )
         self._rank = current_world().group.rank()
-        self._groups = list(self._made_groups() if _groups is None else _groups)
-        self._parts: dict[tuple[int, ...], DeviceMesh] = {}
-        self._part_of = (self, tuple(range(self.mesh.ndim))) if _part_of is None else _part_of
+        made = self._made_groups() if _groups is None and _init_backend else _groups
+        self._groups = [None] * self.mesh.ndim if made is None else list(made)
+        self._parts: dict[tuple[Axis, ...], DeviceMesh] = {}
+        self._flattened: dict[str, tuple[int, ...]] = {}  # by name, dimensions that are one
+        self._group_of: dict[tuple[int, ...], ProcessGroup | None] = {}  # of these
+        self._part_of: Part = (self, tuple(range(self.mesh.ndim))) if _part_of is None else _part_of
 
     def _made_groups(self) -> list[ProcessGroup | None]:
         """This process's group along each dimension."""
@@ -121,6 +132,14 @@ class DeviceMesh:
         """The number of a dimension. Errors: KeyError and ValueError (one class) for one that is not there."""
         if mesh_dim is None and self.ndim == 1:
             return 0
+        if mesh_dim is None:
+            raise DeviceError(
+                f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
+                "when device_mesh.ndim > 1.",
+                expected="the number or name of a dimension",
+                got="None",
+                fix="name a dimension; get_all_groups() has the groups of all",
+            )
         names = self.mesh_dim_names or ()
         if isinstance(mesh_dim, str) and mesh_dim in names:
             return names.index(mesh_dim)
@@ -189,27 +208,97 @@ class DeviceMesh:
     def __getitem__(self, mesh_dim_names: str | Sequence[str]) -> DeviceMesh:
         """The mesh of some dimensions, at this process's place along the others."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
-        return self._along(tuple(self._dim(name) for name in names))
+        if self.mesh_dim_names is None:
+            raise DeviceError(
+                "Cannot slice a DeviceMesh without mesh_dim_names!",
+                expected="a mesh whose dimensions have names",
+                got=str(self),
+                fix="pass mesh_dim_names= where the mesh is made",
+            )
+        axes: list[Axis] = [
+            self._flattened[name] if name in self._flattened else self._dim(name) for name in names
+        ]
+        return self._along(tuple(axes))
 
-    def _along(self, dims: tuple[int, ...]) -> DeviceMesh:
+    def _along(self, axes: tuple[Axis, ...]) -> DeviceMesh:
         """The mesh of some dimensions, at this process's place along the others; one for all who ask."""
-        if dims not in self._parts:
-            self._parts[dims] = self._made_part(dims)
-        return self._parts[dims]
+        if axes not in self._parts:
+            self._parts[axes] = self._made_part(axes)
+        return self._parts[axes]
 
-    def _made_part(self, dims: tuple[int, ...]) -> DeviceMesh:
+    def _made_part(self, axes: tuple[Axis, ...]) -> DeviceMesh:
         at = self.get_coordinate() or [0] * self.ndim
+        dims = _dims(axes)
         rest = [dim for dim in range(self.ndim) if dim not in dims]
         part = self.mesh.permute(*rest, *dims)
         for dim in rest:
             part = part[at[dim]]
-        names = None if self.mesh_dim_names is None else [self.mesh_dim_names[d] for d in dims]
-        groups = [self._groups[dim] for dim in dims]
+        sizes = [math.prod(self.shape[dim] for dim in _dims([axis])) for axis in axes]
+        names = None if self.mesh_dim_names is None else [self._name_of(axis) for axis in axes]
+        groups = [self._groups[a] if isinstance(a, int) else self._group_of[a] for a in axes]
         whole, own = self._part_of
-        place = (whole, tuple(own[dim] for dim in dims))
+        place = (whole, tuple(own[a] if isinstance(a, int) else a for a in axes))
         return DeviceMesh(
-            self.device_type, part, mesh_dim_names=names, _groups=groups, _part_of=place
+            self.device_type,
+            part.reshape(sizes),
+            mesh_dim_names=names,
+            _groups=groups,
+            _part_of=place,
         )
+
+    def _name_of(self, axis: Axis) -> str:
+        """The name of a dimension, or of several that are one."""
+        if isinstance(axis, int):
+            return "" if self.mesh_dim_names is None else self.mesh_dim_names[axis]
+        return next(name for name, dims in self._flattened.items() if dims == axis)
+
+    def _flatten(
+        self, mesh_dim_name: str | None = None, backend_override: object = None
+    ) -> DeviceMesh:
+        """The mesh of one dimension of these ranks, which the mesh that they are part of then knows by a name.
+
+        Args:
+            mesh_dim_name: the name; None: those of the dimensions, with `_` between them.
+            backend_override: accepted, without effect; None: the same.
+
+        Raises:
+            ValueError for a name that another dimension has.
+        """
+        if self.mesh_dim_names is None:
+            raise DeviceError(
+                "Cannot flatten a DeviceMesh without mesh_dim_names!",
+                expected="a mesh whose dimensions have names",
+                got=str(self),
+                fix="pass mesh_dim_names= where the mesh is made",
+            )
+        name = mesh_dim_name or "_".join(self.mesh_dim_names)
+        if self.ndim == 1 and name in self.mesh_dim_names:
+            return self
+        whole, own = self._part_of
+        dims = tuple(_dims(own))
+        if name in (whole.mesh_dim_names or ()) or whole._flattened.get(name, dims) != dims:
+            raise ArgumentError(
+                f"{name} already exists for submesh of the {whole}",
+                expected="a name that no dimension has",
+                got=repr(name),
+                fix="pass another mesh_dim_name",
+            )
+        if name not in whole._flattened:
+            whole._flattened[name] = dims
+            whole._group_of[dims] = self._group_of_all()
+        return whole._along((dims,))
+
+    def _group_of_all(self) -> ProcessGroup | None:
+        """The group of all ranks of this mesh."""
+        world, ranks = current_world().group, self.mesh.flatten().tolist()
+        if self.ndim == 1:
+            return self._groups[0]
+        if ranks == list(world.ranks):
+            return world
+        if self._rank not in ranks:
+            return None
+        made = new_group(ranks, use_local_synchronization=True, sort_ranks=False)
+        return made if isinstance(made, ProcessGroup) else None
 
     def joined(self, other: DeviceMesh) -> DeviceMesh:
         """The mesh of the dimensions of this one and then of another one.
@@ -221,7 +310,7 @@ class DeviceMesh:
             ValueError where they are not different dimensions of one mesh.
         """
         (whole, own), (theirs, more) = self._part_of, other._part_of
-        if whole is theirs and not set(own) & set(more):
+        if whole is theirs and not set(_dims(own)) & set(_dims(more)):
             return whole._along((*own, *more))
         raise ArgumentError(
             "DeviceMesh: the meshes are not different dimensions of one mesh",
@@ -246,9 +335,34 @@ class DeviceMesh:
             mesh: the ranks, as a tensor or nested lists; wanted where there are several groups;
                 None: those of the group.
             mesh_dim_names: a name for each dimension; None: they have none.
+
+        Raises:
+            ValueError for ranks that are not those of the group, or not a dimension for each group.
         """
         groups = list(group) if isinstance(group, Sequence) else [group]
-        ranks = list(groups[0].ranks) if mesh is None else mesh
+        if mesh is None and len(groups) != 1:
+            raise ArgumentError(
+                "Must pass mesh if passing multiple ProcessGroups",
+                expected="the ranks, with a dimension for each group",
+                got=f"{len(groups)} groups, no mesh",
+                fix="pass mesh=[[0, 1], [2, 3]]",
+            )
+        ranks = weft.as_tensor(list(groups[0].ranks) if mesh is None else mesh, dtype=weft.int32)
+        if isinstance(group, ProcessGroup) and ranks.tolist() != list(group.ranks):
+            raise ArgumentError(
+                f"Invalid mesh {ranks.tolist()} for ProcessGroup with ranks {list(group.ranks)}",
+                expected=str(list(group.ranks)),
+                got=str(ranks.tolist()),
+                fix="leave mesh out",
+            )
+        if ranks.ndim != len(groups):
+            raise ArgumentError(
+                "Expects mesh with ndim equal to number of ProcessGroups but got "
+                f"mesh {ranks.tolist()} and {len(groups)} ProcessGroups",
+                expected=f"{len(groups)} dimensions",
+                got=f"{ranks.ndim} dimensions",
+                fix="pass a group for each dimension",
+            )
         return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)
 
 
@@ -256,6 +370,25 @@ class _NoDimension(ArgumentError, KeyError):
     """A dimension that a mesh does not have."""
 
     __str__ = Exception.__str__
+
+
+def _need_names(shape: Sequence[int], names: Sequence[str] | None) -> None:
+    """Errors: RuntimeError unless there are no names, or a different one for each dimension."""
+    if names is not None and len(set(names)) != len(names):
+        problem = f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names {names}"
+    elif names is not None and len(names) != len(shape):
+        problem = (
+            "mesh_shape and mesh_dim_names should have same length! "
+            f"Found len(mesh_dim_names): {len(names)} and len(mesh_shape):{len(shape)}."
+        )
+    else:
+        return
+    raise DeviceError(
+        problem,
+        expected=f"{len(shape)} different names",
+        got=str(names),
+        fix="name each dimension once",
+    )
 
 
 def init_device_mesh(
@@ -283,6 +416,14 @@ def init_device_mesh(
         1
         >>> dist.destroy_process_group()
     """
+    _need_names(mesh_shape, mesh_dim_names)
+    if not device_type.isalpha():
+        raise DeviceError(
+            f"Device type with index is not supported but got {device_type}.",
+            expected="'cpu'",
+            got=repr(device_type),
+            fix="pass device.type",
+        )
     if not is_initialized():
         init_process_group()
     size, count = current_world().group.size(), math.prod(mesh_shape)

@@ -69,7 +69,7 @@ class World:
         or (`alone`) its members do without the others."""
         if alone:
             key = crc32(str(ranks).encode()) % KEYS
-            name = f"{ranks} {len(self.groups)}"
+            name = f"{ranks} {sum(made.startswith(f'{ranks} ') for made in self.groups)}"
         else:
             call = CollectiveCall("new_group", f"of ranks {list(ranks)}", user_line())
             self.group.collective(call, agree(self.group, call))

@@ -124,6 +124,21 @@ class DistributedDataParallel(Module, Joinable):
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
         """The result of the module."""
+        self.begin_forward()
+        outputs = self.module(*inputs, **kwargs)
+        self.end_forward(outputs)
+        return outputs
+
+    def leave_alone(self, ignored: set[int]) -> None:
+        """Reduce no gradients of some parameters.
+
+        Args:
+            ignored: their identities.
+        """
+        self._reduced = [p for p in self._reduced if id(p) not in ignored]
+
+    def begin_forward(self) -> None:
+        """Agree on the step with the other ranks, and take their buffers."""
         synchronizes = weft.is_grad_enabled() and self.require_backward_grad_sync
         if synchronizes and self._block_count:
             self._begin_block()
@@ -135,12 +150,18 @@ class DistributedDataParallel(Module, Joinable):
             root = self._agree_on_step(synchronizes)
         if broadcasts:
             self._broadcast_buffers(root)
-        outputs = self.module(*inputs, **kwargs)
-        if synchronizes:
-            for tensor in tree_leaves(outputs):
-                if isinstance(tensor, Tensor) and tensor.requires_grad:
-                    tensor.register_hook(self._queue)
-        return outputs
+
+    def end_forward(self, outputs: object) -> None:
+        """Have gradients averaged when a backward comes to these outputs.
+
+        Args:
+            outputs: what the module gave, tensors in any structure.
+        """
+        if not self._was_synchronized:
+            return
+        for tensor in tree_leaves(outputs):
+            if isinstance(tensor, Tensor) and tensor.requires_grad:
+                tensor.register_hook(self._queue)
 
     def _broadcast_buffers(self, root: int) -> None:
         buffers = list(self.module.buffers()) if self.broadcast_buffers else []

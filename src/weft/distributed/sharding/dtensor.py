@@ -27,7 +27,7 @@ from weft.distributed.sharding.layout import (
     need_placements,
 )
 from weft.distributed.sharding.propagation import moved, place, place_in, result_layout
-from weft.distributed.sharding.redistribute import linear_map, redistribute
+from weft.distributed.sharding.redistribute import begun, linear_map, redistribute
 from weft.distributed.sharding.rules import RULES, tensors_of, whole
 from weft.engine.dispatch.torch_function import disabled
 from weft.engine.frontend.tensor import Tensor
@@ -202,7 +202,8 @@ class DTensor(Tensor):
             grad_placements: how the cotangent lies; None: as the values.
         """
         everywhere = [Replicate()] * self.device_mesh.ndim
-        return self.redistribute(placements=everywhere).to_local(grad_placements=grad_placements)
+        whole = self.redistribute(placements=everywhere)
+        return begun(whole.to_local(grad_placements=grad_placements))
 
     def redistribute(
         self,

@@ -16,7 +16,7 @@ import weft
 from weft.autograd import Function
 from weft.distributed.collectives.carrier import record
 from weft.distributed.collectives.reduction import ReduceOp
-from weft.distributed.group import ProcessGroup
+from weft.distributed.group import ProcessGroup, run_recorded
 from weft.distributed.placements import Partial, Placement, Replicate, Shard
 from weft.distributed.sharding.layout import (
     MeshLayout,
@@ -53,6 +53,14 @@ class _Linear(Function):
     def backward(ctx: _Context, g: Tensor) -> Any:
         """The result of `back`, which has a derivative in its turn."""
         return linear_map(g, ctx.back, ctx.there), None, None
+
+
+def begun(tensor: Tensor) -> Tensor:
+    """The tensor, whose collectives begin now where no gradient is recorded: other ranks may read what this one drops,
+    before it does anything else for long."""
+    if not tensor.requires_grad:
+        run_recorded()
+    return tensor
 
 
 def linear_map(x: Tensor, there: Map, back: Map) -> Any:

@@ -1,0 +1,134 @@
+"""Modules that are wrapped or replicated in place, and parts of meshes: `composed.py LIB OUT`, in both libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from on_ranks import RANK, WORLD, finish, numbers
+from torch import nn
+from torch.distributed._composable.replicate import replicate
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    CheckpointImpl,
+    CheckpointWrapper,
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+
+def model() -> Any:
+    """Two layers with the same weights in both libraries."""
+    made = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3), nn.BatchNorm1d(3))
+    with torch.no_grad():
+        for seed, parameter in enumerate(made.parameters()):
+            parameter.copy_(numbers(seed, *parameter.shape))
+    return made
+
+
+def kinds_of(function: Callable[[], object]) -> list[str]:
+    """The kinds of the error that a function raises."""
+    try:
+        function()
+    except (RuntimeError, ValueError, KeyError) as error:
+        kinds = (KeyError, RuntimeError, ValueError)
+        return [kind.__name__ for kind in kinds if isinstance(error, kind)]
+    return []
+
+
+def replicated() -> dict[str, Any]:
+    """Gradients after a step with an average, one without, and one with again."""
+    made = replicate(model(), ignored_modules=[])
+    found: dict[str, Any] = {
+        "names": sorted(made.state_dict()),
+        "kept": isinstance(made, nn.Sequential),
+    }
+    for step in range(3):
+        made.set_requires_gradient_sync(step != 1)
+        made(numbers(10 * step + RANK, 4, 6)).sigmoid().square().sum().backward()
+        found[f"gradients {step}"] = [p.grad.flatten().tolist() for p in made.parameters()]
+    return found
+
+
+def part_replicated() -> dict[str, Any]:
+    """Gradients where one module's are left alone."""
+    made = model()
+    replicate(made, ignored_modules=[made[2]])
+    made(numbers(RANK, 4, 6)).sigmoid().square().sum().backward()
+    return {"gradients": [p.grad.flatten().tolist() for p in made.parameters()]}
+
+
+def checkpointed() -> dict[str, Any]:
+    """States, names and gradients of wrapped modules."""
+    found: dict[str, Any] = {}
+    for kind in (CheckpointImpl.NO_REENTRANT, CheckpointImpl.REENTRANT):
+        made = model()
+        apply_activation_checkpointing(
+            made,
+            checkpoint_wrapper_fn=lambda module, kind=kind: checkpoint_wrapper(module, kind),
+            check_fn=lambda module: isinstance(module, nn.Linear),
+        )
+        x = numbers(7, 4, 6).requires_grad_()
+        made(x).sigmoid().square().sum().backward()
+        found[kind.name] = {
+            "wrapped": [isinstance(module, CheckpointWrapper) for module in made],
+            "state": sorted(made.state_dict()),
+            "names": [name for name, _ in made[0].named_parameters()],
+            "features": made[0].out_features,
+            "gradients": [p.grad.flatten().tolist() for p in made.parameters()],
+            "loaded": str(made.load_state_dict(model().state_dict())),
+        }
+    return found
+
+
+def meshes() -> dict[str, Any]:
+    """Dimensions that are taken as one, and what is refused."""
+    mesh = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("dp", "cp", "tp"))
+    flat = mesh["dp", "cp"]._flatten()
+    named = mesh["cp", "tp"]._flatten("inner")
+    total = torch.tensor([float(RANK)])
+    dist.all_reduce(total, group=named.get_group())
+    every = torch.tensor([float(RANK)])
+    dist.all_reduce(every, group=flat.get_group())
+    return {
+        "flat": [flat.mesh.tolist(), list(flat.mesh_dim_names), flat.get_local_rank()],
+        "named": [named.mesh.tolist(), list(named.mesh_dim_names), named.size()],
+        "sums": [total.item(), every.item()],
+        "again": mesh["dp", "cp"]._flatten() is flat,
+        "from group": DeviceMesh.from_group(flat.get_group(), "cpu").mesh.tolist(),
+    }
+
+
+def refused() -> list[list[str]]:
+    """Kinds of errors of meshes."""
+    mesh = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("dp", "cp", "tp"))
+    flat = mesh["dp", "cp"]._flatten()
+    mesh["cp", "tp"]._flatten("inner")
+    return [
+        kinds_of(lambda: mesh["cp", "tp"]._flatten("dp")),
+        kinds_of(lambda: mesh["dp", "tp"]._flatten("inner")),
+        kinds_of(lambda: mesh.get_group()),
+        kinds_of(lambda: mesh.get_local_rank()),
+        kinds_of(lambda: init_device_mesh("cpu", (2, 2))["dp"]),
+        kinds_of(lambda: init_device_mesh("cpu", (4,), mesh_dim_names=("a", "b"))),
+        kinds_of(lambda: init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "a"))),
+        kinds_of(lambda: init_device_mesh("cpu:0", (4,))),
+        kinds_of(lambda: DeviceMesh.from_group([flat.get_group()] * 2, "cpu")),
+        kinds_of(lambda: DeviceMesh.from_group(flat.get_group(), "cpu", [0, 1])),
+    ]
+
+
+def main() -> None:
+    dist.init_process_group("gloo", rank=RANK, world_size=WORLD)
+    finish(
+        {
+            part.__name__: part()
+            for part in (replicated, part_replicated, checkpointed, meshes, refused)
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Modules that are wrapped or replicated in place, and parts of meshes, do what PyTorch's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ranks import needs_mpi
+
+Results = Callable[[str, str, int], list[Any]]
+
+
+def agree(own: Any, other: Any) -> bool:
+    """True if two trees are equal, but for rounding."""
+    if isinstance(other, dict):
+        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
+    if isinstance(other, list):
+        return len(own) == len(other) and all(map(agree, own, other))
+    is_float = isinstance(other, float)
+    return bool(own == (pytest.approx(other, rel=1e-3, abs=1e-5) if is_float else other))
+
+
+@needs_mpi
+@pytest.mark.parametrize("part", ["replicated", "part_replicated", "checkpointed", "meshes"])
+def test_values_names_and_errors_are_those_of_pytorch(results: Results, part: str) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, "composed.py", 4) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        wrong = {name for name in other[part] if not agree(own[part][name], other[part][name])}
+        assert not wrong
+
+
+@needs_mpi
+def test_what_pytorch_refuses_is_an_error_of_its_kind(results: Results) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, "composed.py", 4) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        kinds = zip(own["refused"], other["refused"], strict=True)
+        assert all(mine and set(its) <= set(mine) for mine, its in kinds), (own, other)
