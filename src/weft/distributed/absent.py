@@ -95,7 +95,7 @@ for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
 for _name in ("_composable", "_composable.replicate"):
     MODULES[_name]["distributed.data_parallel.replicate"] = "replicate"
-MODULES["algorithms._checkpoint.checkpoint_wrapper"]["distributed.wrappers"] = (
+MODULES["algorithms._checkpoint.checkpoint_wrapper"]["utils.checkpoint_wrapper"] = (
     "ActivationWrapper CheckpointImpl CheckpointWrapper OffloadWrapper apply_activation_checkpointing "
     "checkpoint_wrapper offload_wrapper"
 )

@@ -20,7 +20,7 @@ class CheckpointImpl(Enum):
     """The kinds of checkpointing: as a custom Function, whose arguments have to require grad, or without one.
 
     Example:
-        >>> from weft.distributed.wrappers import CheckpointImpl
+        >>> from weft.utils.checkpoint_wrapper import CheckpointImpl
         >>> [kind.name for kind in CheckpointImpl]
         ['REENTRANT', 'NO_REENTRANT']
     """
@@ -37,7 +37,7 @@ class ActivationWrapper(nn.Module):
 
     Example:
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import offload_wrapper
+        >>> from weft.utils.checkpoint_wrapper import offload_wrapper
         >>> wrapped = offload_wrapper(nn.Linear(2, 3))
         >>> wrapped.out_features, sorted(wrapped.state_dict())
         (3, ['bias', 'weight'])
@@ -103,7 +103,7 @@ class CheckpointWrapper(ActivationWrapper):
 
     Example:
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import CheckpointWrapper, checkpoint_wrapper
+        >>> from weft.utils.checkpoint_wrapper import CheckpointWrapper, checkpoint_wrapper
         >>> isinstance(checkpoint_wrapper(nn.Linear(2, 3)), CheckpointWrapper)
         True
     """
@@ -144,7 +144,7 @@ class OffloadWrapper(ActivationWrapper):
 
     Example:
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import OffloadWrapper, offload_wrapper
+        >>> from weft.utils.checkpoint_wrapper import OffloadWrapper, offload_wrapper
         >>> isinstance(offload_wrapper(nn.Linear(2, 3)), OffloadWrapper)
         True
     """
@@ -177,7 +177,7 @@ def checkpoint_wrapper(
     Example:
         >>> import weft
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import checkpoint_wrapper
+        >>> from weft.utils.checkpoint_wrapper import checkpoint_wrapper
         >>> layer = checkpoint_wrapper(nn.Linear(2, 2))
         >>> layer(weft.ones(1, 2)).sum().backward()
         >>> layer.weight.grad
@@ -196,7 +196,7 @@ def offload_wrapper(module: nn.Module) -> OffloadWrapper:
     Example:
         >>> import weft
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import offload_wrapper
+        >>> from weft.utils.checkpoint_wrapper import offload_wrapper
         >>> offload_wrapper(nn.ReLU())(weft.tensor([-1.0, 2.0]))
         tensor([0., 2.])
     """
@@ -224,7 +224,7 @@ def apply_activation_checkpointing(
 
     Example:
         >>> from weft import nn
-        >>> from weft.distributed.wrappers import apply_activation_checkpointing
+        >>> from weft.utils.checkpoint_wrapper import apply_activation_checkpointing
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
         >>> apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, nn.Linear))
         >>> [type(module).__name__ for module in model], sorted(model.state_dict())
