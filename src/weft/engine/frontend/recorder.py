@@ -7,7 +7,7 @@ ops; the op table defines what an op means, and the pipeline runs it.
 
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import cast_op
+from cython.cimports.weft.engine.dispatch.core_hooks import cast_op, clone_op, permute_op
 from cython.cimports.weft.engine.frontend.collective import note
 from cython.cimports.weft.engine.frontend.node_factory import (
     append,
@@ -30,17 +30,30 @@ from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import PENDING, Node, rare_facts, save
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, rare_facts, save
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op
 from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
-from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
+from cython.cimports.weft.engine.ir.tape import (
+    Tape,
+    ambient,
+    current_tape,
+    finish,
+    packer,
+    view_kind,
+)
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 
 from weft._build.compiled import require
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import COLLECTIVE, CONTRACT, INDEX, REDUCE
-from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
+from weft.engine.ir.strides import (
+    broadcast_shapes,
+    elementwise_strides,
+    fastest_first,
+    inverse_order,
+    reordered,
+)
 from weft.errors import UnsupportedDTypeError
 
 require(__name__, cython.compiled)
@@ -62,6 +75,7 @@ _reduce = cython.declare(cython.int, REDUCE)
 # Where others can write: below, a copy costs less than a run, and than what is run with it too soon.
 LEAST_LOOKED_UP_BYTES = 1 << 15
 LEAST_SUMMED_BYTES = 1 << 20
+LEAST_REORDERED = 1 << 12  # elements: below, more nodes cost more than reading by columns
 
 
 @cython.cfunc
@@ -439,7 +453,13 @@ def _record_operands(op: Primitive, operands: tuple, params, dtype: DType):
         edges = _edges(tensors)
         if _inference_used:
             core_hooks.check_saved(op, tensors, edges)
-    node = new_node(op, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
+    order: tuple = None
+    if not plain and edges is None and op is not clone_op:  # who copies says how it lies
+        order = _order_in_memory(nodes, layouts, shape)
+    if order is None:
+        node = new_node(op, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
+    else:
+        node = _node_in_order(op, nodes, params, result_dtype, order)
     if edges is not None and not same:
         node.operand_shapes = shapes_of(node.inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
@@ -447,6 +467,53 @@ def _record_operands(op: Primitive, operands: tuple, params, dtype: DType):
         result.strides = elementwise_strides(shape, layouts)
     check_budget()
     return result
+
+
+@cython.cfunc
+def _order_in_memory(nodes: list, layouts: list, shape: tuple):
+    """The order of dimensions, farthest first, in which the many elements of operands of one rank lie in memory, where
+    that is not row by row; else None. `layouts` are the tensors' shapes and strides."""
+    node: Node
+    number: cython.Py_ssize_t = 0
+    if ambient > 0 or len(shape) < 2 or count_elements(shape) < LEAST_REORDERED:
+        return None
+    order: tuple = tuple(reversed(fastest_first(shape, layouts)))
+    if order[len(order) - 1] == len(order) - 1:
+        return None
+    for node in nodes:
+        if node.op is scalar_op:
+            continue
+        size, strides = layouts[number]
+        number += 1
+        if size and (len(size) != len(shape) or not _lies_so(node, strides, shape, order)):
+            return None
+    return order
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _lies_so(node: Node, strides, shape: tuple, order: tuple) -> cython.bint:
+    """True if the elements of an operand with these strides lie in such an order, or some of them are repeated."""
+    if node.shape != shape:
+        return True
+    if strides is None or tuple(reversed(fastest_first(shape, [(shape, strides)]))) != order:
+        return False
+    return node.strides == strides if node.state == DONE else node.op.kind == view_kind
+
+
+@cython.cfunc
+def _node_in_order(op: Primitive, nodes: list, params, dtype: DType, order: tuple) -> Node:
+    """A row on nodes whose elements lie in such an order of dimensions, so that those of its value do."""
+    moved: tuple = tuple([_moved(node, order) if node.shape else node for node in nodes])
+    shape: tuple = broadcast_shapes([node.shape for node in moved], op.name)
+    made: Node = new_node(op, moved, params, shape, count_elements(shape), dtype, None)
+    return _moved(made, inverse_order(order))
+
+
+@cython.cfunc
+def _moved(node: Node, order: tuple) -> Node:
+    shape: tuple = reordered(node.shape, order)
+    return new_node(permute_op, (node,), order, shape, node.numel, node.dtype, None)
 
 
 @cython.cfunc
@@ -487,12 +554,31 @@ def cast(tensor: Tensor, dtype: DType):
     """Record a conversion; the tensor itself where the type is already right."""
     if tensor._dtype is dtype:
         return tensor
-    result: Tensor = record(cast_op, (tensor,), (tensor._dtype,), tensor._shape, dtype)
+    result: Tensor = None
+    if tensor.strides is not None:
+        result = _cast_in_order(tensor, dtype)
+    if result is None:
+        result = record(cast_op, (tensor,), (tensor._dtype,), tensor._shape, dtype)
     if tensor.strides is not None:
         result.strides = kept_strides(tensor._shape, tensor.strides) or elementwise_strides(
             tensor._shape, [(tensor._shape, tensor.strides)]
         )
     return result
+
+
+@cython.cfunc
+def _cast_in_order(tensor: Tensor, dtype: DType):
+    """A conversion of what lies in another order than row by row, and has no derivative; else None."""
+    if current_tape().mode.grad and needs_grad(tensor):
+        return None
+    node: Node = value(tensor)
+    order: tuple = _order_in_memory([node], [(tensor._shape, tensor.strides)], tensor._shape)
+    if order is None:
+        return None
+    need_type(cast_op, tensor._dtype)
+    made: Node = _node_in_order(cast_op, [node], (tensor._dtype,), dtype, order)
+    check_budget()
+    return wrap(made, None)
 
 
 @cython.ccall
