@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle import torch
 
 import weft
+from oracle import torch
+from random_cases import case_of
 from weft.debug import stages
+from weft.engine.frontend import recorder
 from weft.engine.frontend.recorder import LEAST_REORDERED
 
 CALLS = {
@@ -85,3 +88,14 @@ def test_data_lies_where_the_strides_say():
     y = x.t() * 2
     flat = np.ndarray((72 * 96,), np.float32, buffer=y.t().numpy())
     np.testing.assert_array_equal(flat, x.numpy().ravel() * 2)
+
+
+def test_random_programs_whose_few_elements_are_reordered(monkeypatch):
+    monkeypatch.setattr(recorder, "LEAST_REORDERED", 1)
+    x = weft.rand(3, 2)
+    x.tolist()
+    assert "permute" in stages(lambda: x.t() * 2)["record"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # both libraries warn of what random programs do
+        found = [case_of(number).differences() for number in range(7_000_000, 7_000_060)]
+    assert found == [[]] * 60
