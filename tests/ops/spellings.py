@@ -17,7 +17,11 @@ PRIVATE = (
     "collective",  # tests/distributed
     "cdist",  # PyTorch's value goes through products: functional/test_distances.py
     *("order", "nth_place", "running_place"),  # as sort, topk, cummax and others
-    *("scatter_maximum", "scatter_minimum"),  # as scatter_reduce and index_reduce
+    *(
+        "scatter_maximum",
+        "scatter_minimum",
+        "scatter_product",
+    ),  # as scatter_reduce and index_reduce
     *("put", "gather_rows", "iota", "standardize", "tied", "first_power"),
     *("sigmoid_mul", "sigmoid_mul_tanh", "sigmoid_mul_by_gate"),  # what cells are made of
     *("sigmoid_mul_tanh_by_gate", "sigmoid_mul_tanh_by_other"),

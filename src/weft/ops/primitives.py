@@ -298,6 +298,11 @@ def scatter_extremum(base: Tensor, axis: int, index: Tensor, source: Tensor, lar
     return _call(name, (base, index, source), (axis,))
 
 
+def scatter_product(base: Tensor, axis: int, index: Tensor, source: Tensor):
+    """`base` times what source holds for each element, in stable order; without a derivative."""
+    return _call("scatter_product", (base, index, source), (axis,))
+
+
 def take(x: Tensor, axis: int, index: Tensor):
     """Whole slices of an axis, by an index of any shape, which replaces the axis."""
     return _call("take", (x, index), (axis,))

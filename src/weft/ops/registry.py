@@ -126,7 +126,7 @@ COMBINERS = {  # combiners of scans and scatters; "" of a scatter: the last one 
     "cumulative": ("sum", "prod"),
     "order": ("", "nth"),  # "": the first places
     "resample": ("", "products", "largest"),  # "": the weighted sum
-    "scatter": ("", "add", "maximum", "minimum"),
+    "scatter": ("", "add", "mul", "maximum", "minimum"),
 }
 
 

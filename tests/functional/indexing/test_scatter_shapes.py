@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from oracle import torch
+from weft.debug import stages
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((40,), (25,)),
@@ -117,3 +118,31 @@ def test_an_expanded_index_reduces_as_one_that_is_written_out(
             given = [torch.tensor(part.numpy()) for part in (x, wide, source)]
             expected = given[0].scatter_reduce(axis, given[1], given[2], reduce)
             np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int8", "complex64"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_products_are_pytorchs_with_zeros_and_without_derivatives(dtype, include_self):
+    """By the kernel where no derivative follows, and as a composition where one may."""
+    made = np.random.default_rng(3)
+    for shape, wide, axis in [((5, 6), (7, 6), 0), ((5, 6), (5, 9), 1), ((3, 4, 5), (3, 2, 5), 1)]:
+        numbers = made.integers(-3, 4, shape), made.integers(-2, 3, wide)
+        index = made.integers(0, shape[axis], wide)
+        found = []
+        for lib in (weft, torch):
+            x, source = (lib.tensor(part).to(getattr(lib, dtype)) for part in numbers)
+            given = axis, lib.tensor(index), source, "prod"
+            found.append(x.scatter_reduce(*given, include_self=include_self).tolist())
+        assert found[0] == found[1]
+
+
+def test_a_product_is_one_scatter_where_no_derivative_follows():
+    x, index = weft.rand(6, 5), weft.tensor([[0, 1, 1, 0, 5]] * 4)
+    source = weft.rand(4, 5).requires_grad_()
+    with weft.no_grad():
+        value = x.scatter_reduce(0, index, source, "prod")
+    recorded = stages(lambda: x.scatter_reduce(0, index, source.detach(), "prod"))["record"]
+    assert recorded.count("=") == 1 and "scatter_product" in recorded
+    followed = x.scatter_reduce(0, index, source, "prod")
+    assert followed.requires_grad
+    np.testing.assert_allclose(followed.detach().numpy(), value.numpy(), rtol=1e-6)

@@ -71,6 +71,7 @@ _KERNELS = {
     "polygamma": "trigamma",
     "scatter_maximum": "scatter_gather_tensor_cpu_reduce_amax",
     "scatter_minimum": "scatter_gather_tensor_cpu_reduce_amin",
+    "scatter_product": "scatter_gather_tensor_cpu_reduce_multiply",
     "selu": "elu_cpu",
     "softshrink": "softshrink_check",
     "special_i0": "i0_vml_cpu",

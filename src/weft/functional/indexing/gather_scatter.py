@@ -271,7 +271,7 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". A product reads
-    the index."""
+    the index where a derivative follows."""
     if reduce not in ("sum", "mean", "prod", "amax", "amin"):
         raise ArgumentError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}",

@@ -1,7 +1,8 @@
 """`scatter_reduce` by product, minimum and maximum.
 
-The product is a segmented scan over the elements in the order of their indices, which NumPy finds (the index is read):
-composed of multiplications, so that derivatives of any order are right for zeros, too. Extrema are primitives.
+Extrema are primitives, and so is a product that no derivative follows. One that a derivative follows is a segmented
+scan over the elements in the order of their indices, which NumPy finds (the index is read): composed of
+multiplications, so that derivatives of any order are right for zeros, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
 from weft.functional.support import host
 from weft.functional.support.index_bounds import check_index
 from weft.ops.primitives import (
@@ -23,6 +25,7 @@ from weft.ops.primitives import (
     scatter,
     scatter_add,
     scatter_extremum,
+    scatter_product,
     slice_axis,
     where,
 )
@@ -44,8 +47,18 @@ def touched_by(base: Tensor, axis: int, index: Tensor) -> Any:
     return scatter(nothing, axis, index, full(index._shape, True, dtypes.bool_))
 
 
+def _is_followed(*given: Tensor) -> bool:
+    """True if derivatives may follow of what is computed of these."""
+    mode = tapes.tape().mode
+    return mode.duals is not None or (mode.grad and any(x.requires_grad for x in given))
+
+
 def fold_product(base: Tensor, axis: int, index: Tensor, source: Tensor, include_self: bool) -> Any:
     """The product of what lands on each element."""
+    if not _is_followed(base, source):
+        if not include_self:
+            base = scatter(base, axis, index, full(index._shape, 1, base._dtype))
+        return scatter_product(base, axis, index, source)
     places = _places(base, axis, index)
     order = host.answering(np.argsort, places, axis=axis, kind="stable")
     places = np.take_along_axis(places, order, axis)

@@ -204,6 +204,7 @@ def _take(graph: OnnxGraph, op: RecordedOperation) -> str:
 _REDUCTIONS = {
     "scatter": "none",
     "scatter_add": "add",
+    "scatter_product": "mul",
     "scatter_maximum": "max",
     "scatter_minimum": "min",
 }

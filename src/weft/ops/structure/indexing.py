@@ -32,7 +32,7 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import scatter as scatter_store
-from weft.ops.registry import define
+from weft.ops.registry import define, not_differentiable
 
 if TYPE_CHECKING:
     from weft._typing import Array, Shapes
@@ -264,6 +264,20 @@ for _name, _ufunc in (("scatter_maximum", np.maximum), ("scatter_minimum", np.mi
         vjp={"self": _vjp_extremum_of_self, "source": _vjp_extremum_of_source},
         grad_name="ScatterReduceBackward0",
     )
+
+define(
+    "scatter_product",
+    kind="scatter",
+    form="elements",
+    combiner="mul",
+    operands="self index source",
+    domain=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
+    shape=_scattered,
+    reference=_scatter_numpy(np.multiply),
+    batch=_shift,
+    dtypes="integer float complex",
+    vjp=not_differentiable("where a derivative follows, the product is composed of others"),
+)
 
 
 def _gather_numpy(x: Array, index: Array, axis: int) -> Any:
