@@ -52,7 +52,16 @@ FIELDS = (
     ),
     *("residuals", "batch_operands", "residual_masks", "differentiable", "dtypes", "batchable"),
     *("jvp_kind", "batch", "is_row_independent", "lower", "strides", "domain", "why", "dtype_bits"),
-    *("form", "sums", "index_bound", "is_identity_of_one", "is_variadic", "is_cast", "combiner"),
+    *(
+        "form",
+        "sums",
+        "index_bound",
+        "is_identity_of_one",
+        "is_variadic",
+        "is_cast",
+        "is_copy",
+        "combiner",
+    ),
 )
 
 
@@ -170,6 +179,7 @@ def define(
     is_identity_of_one: bool = False,
     is_variadic: bool = False,
     is_cast: bool = False,
+    is_copy: bool = False,
     combiner: str = "",
 ) -> Primitive:
     """Add one op to the table. `is_row_independent(params, shapes, axis)`: True if each row of the result, along the
@@ -216,6 +226,7 @@ def define(
         is_identity_of_one=is_identity_of_one,
         is_variadic=is_variadic,
         is_cast=is_cast,
+        is_copy=is_copy,
         combiner=combiner,
         domain=domain,
         why=vjp.why if isinstance(vjp, NotDifferentiable) else "",
@@ -235,6 +246,7 @@ class ElementwiseFacts(TypedDict, total=False):
     index_bound: str
     is_identity_of_one: bool
     is_cast: bool
+    is_copy: bool
 
 
 def define_elementwise(

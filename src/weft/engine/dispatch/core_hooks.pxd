@@ -9,7 +9,6 @@ cdef Primitive bitwise_or_op
 cdef Primitive bitwise_right_shift_op
 cdef Primitive bitwise_xor_op
 cdef Primitive cast_op
-cdef Primitive clone_op
 cdef Primitive div_op
 cdef Primitive eq_op
 cdef Primitive floor_divide_op

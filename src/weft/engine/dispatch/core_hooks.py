@@ -14,18 +14,8 @@ require(__name__, cython.compiled)
 def bind_primitives(table, floor_divide, rsub):
     """Called once: primitives of the op table, and two that operators have to themselves."""
     global abs_op, add_op, bitwise_and_op, bitwise_left_shift_op, bitwise_or_op
-    global bitwise_right_shift_op, bitwise_xor_op, cast_op, clone_op, div_op, eq_op
-    global \
-        floor_divide_op, \
-        ge_op, \
-        gt_op, \
-        le_op, \
-        lt_op, \
-        mul_op, \
-        ne_op, \
-        permute_op, \
-        put_op, \
-        remainder_op
+    global bitwise_right_shift_op, bitwise_xor_op, cast_op, div_op, eq_op, floor_divide_op
+    global ge_op, gt_op, le_op, lt_op, mul_op, ne_op, permute_op, put_op, remainder_op
     global rsub_op, strided_op, sub_op
     abs_op = table["abs"]
     add_op = table["add"]
@@ -35,7 +25,6 @@ def bind_primitives(table, floor_divide, rsub):
     bitwise_right_shift_op = table["bitwise_right_shift"]
     bitwise_xor_op = table["bitwise_xor"]
     cast_op = table["cast"]
-    clone_op = table["clone"]
     div_op = table["div"]
     eq_op = table["eq"]
     floor_divide_op = floor_divide

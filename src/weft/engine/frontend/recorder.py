@@ -7,7 +7,7 @@ ops; the op table defines what an op means, and the pipeline runs it.
 
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import cast_op, clone_op, permute_op
+from cython.cimports.weft.engine.dispatch.core_hooks import cast_op, permute_op
 from cython.cimports.weft.engine.frontend.collective import note
 from cython.cimports.weft.engine.frontend.node_factory import (
     append,
@@ -454,7 +454,7 @@ def _record_operands(op: Primitive, operands: tuple, params, dtype: DType):
         if _inference_used:
             core_hooks.check_saved(op, tensors, edges)
     order: tuple = None
-    if not plain and edges is None and op is not clone_op:  # who copies says how it lies
+    if not plain and edges is None and not op.is_copy:
         order = _order_in_memory(nodes, layouts, shape)
     if order is None:
         node = new_node(op, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)

@@ -73,6 +73,7 @@ cdef class Primitive:
     cdef readonly bint is_identity_of_one  # with one operand, it is that operand
     cdef readonly bint is_variadic  # any number of operands, and its VJP gives the cotangents of all
     cdef readonly bint is_cast  # its dtype is what was asked for
+    cdef readonly bint is_copy  # the elements of its operand, which lie as the caller says
     cdef readonly str combiner  # how a cumulative scan, or a scatter, combines elements: sum, add, maximum ...
     cdef readonly object domain
     cdef readonly object why

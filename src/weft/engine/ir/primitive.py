@@ -144,6 +144,7 @@ class Primitive:
         self.is_identity_of_one = fields["is_identity_of_one"]
         self.is_variadic = fields["is_variadic"]
         self.is_cast = fields["is_cast"]
+        self.is_copy = fields["is_copy"]
         self.combiner = fields["combiner"]
         self.domain = fields["domain"]
         self.why = fields["why"]
@@ -177,7 +178,7 @@ def _bare_op(name):
     """A row that stands for no operation."""
     absent = "shape dtype reference jvp_kind batch is_row_independent lower strides domain"
     empty = "operands vjps residuals batch_operands residual_masks dtypes"
-    no = "rule form sums index_bound dtype_bits differentiable batchable is_identity_of_one is_variadic is_cast"
+    no = "rule form sums index_bound dtype_bits differentiable batchable is_identity_of_one is_variadic is_cast is_copy"
     return Primitive(
         name=name, grad_name="", code=-1, kind=SOURCE, combiner="", why="a value, not an operation",
         **dict.fromkeys(absent.split()), **dict.fromkeys(empty.split(), ()), **dict.fromkeys(no.split(), 0),

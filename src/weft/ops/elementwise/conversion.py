@@ -42,6 +42,7 @@ _row(
     {"self": lambda g: g},
     lower=lambda e, d, x: x,
     index_bound="operand",
+    is_copy=True,
 )
 _row("conj", "self", np.conjugate, "real", {"self": lambda g: conj(g)})
 _row(
