@@ -3,6 +3,7 @@ on the graph, not on whether it has run, and a walk that is known is as the firs
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -86,3 +87,25 @@ def test_no_tier_changes_a_gradient(seed: int, tier: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(config, "interpreter", tier)
     for reads in (False, True):
         assert gradients(seed, lambda step, reads=reads: reads, 2) == expected
+
+
+def test_walks_over_views_of_leaves_stay_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of views come before the operations that read them; they belong to the graph. Two steps, as chains of
+    operations of which none come together: neither brings its records together."""
+    walks: list[Any] = []
+    backward = importlib.import_module("weft.autograd.backward")
+    made = backward._made_walk
+    monkeypatch.setattr(
+        backward, "_made_walk", lambda *given: walks.append(made(*given)) or walks[-1]
+    )
+    monkeypatch.setattr(config, "cache", False)  # no walk is known
+    constants, x = weft.linspace(0.1, 0.8, 8).requires_grad_(), weft.linspace(-1, 1, 64)
+    for read in (False, True):
+        value = x
+        for n in range(40):
+            value = (value * constants[n % 8]).tanh() if n % 3 else value.sin()
+        loss = value.square().mean()
+        if read:
+            loss.item()
+        loss.backward()
+    assert [walk.is_narrow() for walk in walks] == [True, True]

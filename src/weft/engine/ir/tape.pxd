@@ -11,8 +11,8 @@ cdef class Tape:
     cdef public long long left
     cdef public long long arrived_bytes
     cdef public long long watermark
-    cdef long long narrow_from  # the first record of the last graph that was searched, if it was narrow; else 0
-    cdef long long narrow_to  # the newest node then
+    cdef long long narrow_from  # where the last graph that was searched begins, if it was narrow; else 0
+    cdef long long narrow_to  # the newest node when it was searched
     cdef public Mode mode
     cdef public object running
     cdef public list written
@@ -34,9 +34,11 @@ cdef object packer
 cdef inline Tape current_tape():
     return _current if thread_id() == _current_id else tape_of_thread()
 
-# Note the search of a graph, from its first record on: whether it is too narrow for batches.
+# Note the search of a graph: whether it is too narrow for batches. It begins behind the last walk and the last search,
+# or at the first node with edges that it has (records of views, which come before what reads them, are no nodes).
 cdef inline void note_search(Tape tape, long long first, bint narrow) noexcept:
-    tape.narrow_from = first if narrow else 0
+    cdef long long before = tape.watermark if tape.watermark > tape.narrow_to else tape.narrow_to
+    tape.narrow_from = 0 if not narrow else first if first <= before else before + 1
     tape.narrow_to = _sequence
 
 # Whether a record is part of the last graph that was searched, which is narrow.
