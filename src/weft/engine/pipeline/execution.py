@@ -31,6 +31,7 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
     has_deferred,
 )
 from cython.cimports.weft.engine.pipeline.fingerprint import (
+    LASTING,
     NEW,
     SOON,
     FlushFingerprint,
@@ -173,9 +174,14 @@ def execute_live(tape: Tape) -> cython.void:
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
-        schedule(
-            pending, batched, None if fingerprint.tracked else fingerprint, recurrence(batched)
-        )
+        schedule(pending, batched, None if fingerprint.tracked else fingerprint, lasts(batched))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def lasts(fingerprint: FlushFingerprint) -> cython.int:
+    """How a structure comes of which kernels are asked for as soon as it comes again: other programs share them."""
+    return NEW if recurrence(fingerprint) == NEW else LASTING
 
 
 @cython.cfunc
@@ -369,7 +375,7 @@ def run_nodes(nodes: list[Node]) -> cython.void:
     """Run nodes that batches have been formed of as a program, if anybody needs them."""
     fingerprint: FlushFingerprint = fingerprint_of(nodes, False)
     if fingerprint.live and not run_known(fingerprint):
-        schedule(nodes, fingerprint, None, recurrence(fingerprint))
+        schedule(nodes, fingerprint, None, lasts(fingerprint))
 
 
 @cython.cfunc
@@ -440,7 +446,7 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         fingerprint: FlushFingerprint = fingerprint_of(needed, False)
         try:
             if not run_known(fingerprint):
-                schedule(needed, fingerprint, None, recurrence(fingerprint), wanted)
+                schedule(needed, fingerprint, None, lasts(fingerprint), wanted)
             return
         except OutOfMemoryError:
             if not together:
@@ -478,4 +484,4 @@ def schedule(
             else membership.needed_by([wanted], tape)
         )
         fingerprint = fingerprint_of(alone, False)
-        schedule(alone, fingerprint, None, recurrence(fingerprint), wanted)
+        schedule(alone, fingerprint, None, lasts(fingerprint), wanted)

@@ -12,11 +12,12 @@ cdef struct Number:
     long long bits
     long long index
 
-# How the structure of a flush comes: never before, long after the last time, or soon after it.
+# How the structure of a flush comes: never before, long after the last time, soon after it, or to go on coming.
 cdef enum:
     NEW = 0
     SELDOM = 1
     SOON = 2
+    LASTING = 3
 
 cdef class FlushFingerprint:
     cdef readonly Fingerprint key

@@ -115,7 +115,7 @@ def _plan(one: Compilation) -> None:
     one.apart = (
         constrain.needs_it(one.memory)
         or constrain.may_defer(one.program, one.memory)
-        or (one.comes == COMES_SOON and economy.pays(one.memory))
+        or (one.comes >= COMES_SOON and economy.pays(one.memory))
     )
     if one.apart:
         one.memory = memory_plan.plan(one.program, one.overwrites, share=False)

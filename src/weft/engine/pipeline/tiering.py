@@ -5,12 +5,12 @@ being.
 It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
 come often enough, and then until it has been compiled in the background: no step waits long for the compiler, and rare
 structures are never compiled. Often enough is the eighth time, or the second if the kernel's operations alone would
-take long, or if nothing is compiled in the background and the whole program comes again. A kernel over so many elements
-that compiling it takes less time than its operations alone is compiled at once, before the others: its intermediate
-values may not fit into memory either. A flush takes a limited number of new ones. Bits do not depend on it. A program
-with split kernels (`is_cold`) is cached where these are compiled in the background (`awaited`), until they are; those
-that have not come often enough are asked for when the program has run so often that it would have paid, or eight times
-if it comes back soon (`executable_cache`).
+take long, or if the whole program comes again and has batches, or nothing is compiled in the background. A kernel over
+so many elements that compiling it takes less time than its operations alone is compiled at once, before the others: its
+intermediate values may not fit into memory either. A flush takes a limited number of new ones. Bits do not depend on
+it. A program with split kernels (`is_cold`) is cached where these are compiled in the background (`awaited`), until
+they are; those that have not come often enough are asked for when the program has run so often that it would have paid,
+or eight times if it comes back soon (`executable_cache`).
 """
 
 import cython
@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.devices.api import Lowerer
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
+from cython.cimports.weft.engine.pipeline.fingerprint import LASTING, NEW, SOON
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import find
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
@@ -42,7 +42,7 @@ def choose_tiers(program: Program, comes: cython.int = NEW, whole: cython.bint =
     kernel: Kernel
     spec: KernelSpec
     tuning: Tiering = program.device.tuning.tiering
-    again: cython.bint = comes != NEW and not config.background_compilation
+    again: cython.bint = comes == LASTING or (comes != NEW and not config.background_compilation)
     program.most_waits = tuning.most_waits if comes == SOON else 0
     for kernel in program.kernels:
         if kernel.kind != ELEMENTWISE:
