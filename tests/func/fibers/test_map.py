@@ -289,7 +289,8 @@ def test_a_model_of_its_own_may_be_trained_in_each_example() -> None:
     found, flushes = flushes_of(lambda: weft.map(train, slopes))
     _, one = flushes_of(lambda: train(1.0))
     assert found == [train(s) for s in slopes]
-    assert flushes == one
+    # nobody holds the initial value any more when all examples run: it runs with the first step
+    assert flushes == one - 1
 
 
 def test_hooks_read_where_they_stand() -> None:

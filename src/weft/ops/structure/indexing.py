@@ -276,6 +276,7 @@ define(
     reference=_scatter_numpy(np.multiply),
     batch=_shift,
     dtypes="integer float complex",
+    grad_name="ScatterReduceBackward0",
     vjp=not_differentiable("where a derivative follows, the product is composed of others"),
 )
 

@@ -89,11 +89,11 @@ def test_batches_of_records_are_found_when_the_walk_is_known() -> None:
 
     def made(beside: bool) -> np.ndarray:
         x.grad = None
-        others = [(x * float(n)).tanh().sum() for n in range(8)] if beside else []
+        joined = [(x * float(n)).tanh().sum() for n in range(8)] if beside else []
         pending = [] if beside else others(8)
         total = (x * 2.0).tanh().sum()
         total.backward()
-        for value in others:
+        for value in joined:
             value.backward()
         weft.realize(*pending)
         return np.array(x.grad.numpy())

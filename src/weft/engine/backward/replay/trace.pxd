@@ -16,6 +16,7 @@ cdef class WalkTrace(Trace):
     cdef Array sources  # of the values, by number
     cdef Array deliveries  # gradients of leaves: the number of steps before, the leaf, the operand
     cdef bint among_batches  # true if other pending nodes have become batches: then batches are formed before each walk
+    cdef bint narrow  # the walk that it was learned from was: its nodes are left alone
     cdef list values_of(self, WalkFingerprint outline)
 
 cdef class WalkRecorder(Recorder):
@@ -30,7 +31,7 @@ cdef class WalkRecorder(Recorder):
     cdef WalkTrace expected  # the known trace, to be compared with the walk
     cdef Replay run  # the replay that the trace is recorded with
     cdef list entries_of(self, list nodes)
-    cdef void verify(self, list nodes)
+    cdef void verify(self, list nodes, bint narrow)
     cdef WalkTrace write_walk(self, list nodes)
     cdef bint deliver(self, Node node, object sink) except -1
     cdef void find_places(self)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from weft.engine.pipeline.budget.coalesce import regions_of
 from weft.engine.pipeline.budget.schedule import RUN
 from weft.engine.pipeline.budget.step_graph import kernels_by_step
-from weft.engine.pipeline.lowering.kernel_decoder import row_kernel_of
 from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.errors import VerificationError
 
@@ -87,6 +86,8 @@ class _Memory:
         key = key_of(launch.spec)
         if key is None or key[0] != "rows":
             return
+        from weft.engine.pipeline.lowering.kernel_decoder import row_kernel_of
+
         pointers = iter(launch.pointers)
         written: set[tuple[int, int]] = set()
         for phase in row_kernel_of(key).phases:
