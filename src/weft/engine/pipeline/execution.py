@@ -180,7 +180,7 @@ def execute_live(tape: Tape) -> cython.void:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def lasts(fingerprint: FlushFingerprint) -> cython.int:
-    """How a structure comes of which kernels are asked for as soon as it comes again: other programs share them."""
+    """The way a structure comes of which kernels are asked for as soon as it has come again: others share them."""
     return NEW if recurrence(fingerprint) == NEW else LASTING
 
 
