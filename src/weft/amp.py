@@ -513,9 +513,6 @@ class GradScaler:
             self._interval = state_dict["growth_interval"]
 
 
-_PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
-
-
 # -- older names of the CPU's, which take no device --------------------------------------------------------------------
 
 
@@ -552,6 +549,7 @@ class CPUGradScaler(GradScaler):
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
+_PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
 _gather(
     sys.modules[__name__],
     {"autocast_mode": {"amp": _PRECISION}, "grad_scaler": {"amp": "GradScaler OptState"}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from table import MANY, program, trainer
+from table import MANY, program, stepped, trainer
 
 
 @program("perceiver_pytorch: Perceiver and PerceiverIO", "perceiver-pytorch")
@@ -132,18 +132,6 @@ def _small(source: Any) -> Any:
     return model, lambda: (model(x) - y).square().mean()
 
 
-def _steps(optimizer: Any, loss_of: Any, count: int = 5) -> list[Any]:
-    """The losses of some steps."""
-    losses = []
-    for _ in range(count):
-        loss = loss_of()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
-
-
 @trainer("schedulefree: AdamW, SGD and RAdam without a schedule", "schedulefree")
 def _without_schedule(source: Any) -> Any:
     import schedulefree
@@ -155,7 +143,7 @@ def _without_schedule(source: Any) -> Any:
         for name in ("AdamWScheduleFree", "SGDScheduleFree", "RAdamScheduleFree"):
             optimizer = getattr(schedulefree, name)(model.parameters(), lr=0.01)
             optimizer.train()
-            losses += _steps(optimizer, loss_of)
+            losses += stepped(loss_of, optimizer, 5)
             optimizer.eval()
             losses.append(loss_of().detach())
             optimizer.train()
@@ -170,7 +158,7 @@ def _learned_steps(source: Any) -> Any:
 
     model, loss_of = _small(source)
     options = {"lr": 1.0, "weight_decay": 0.01, "use_bias_correction": True}
-    return model, lambda: _steps(Prodigy(model.parameters(), **options), loss_of, 20)
+    return model, lambda: stepped(loss_of, Prodigy(model.parameters(), **options), 20)
 
 
 @trainer("torch_optimizer: fifteen optimizers, one after the other", "torch-optimizer")
@@ -184,7 +172,8 @@ def _optimizers(source: Any) -> Any:
         losses = []
         for name in names.split():
             options = {"lr": None} if name == "Adafactor" else {"lr": 0.01}
-            losses += _steps(getattr(torch_optimizer, name)(model.parameters(), **options), loss_of)
+            optimizer = getattr(torch_optimizer, name)(model.parameters(), **options)
+            losses += stepped(loss_of, optimizer, 5)
         return losses
 
     return model, train
@@ -202,7 +191,7 @@ def _average(source: Any) -> Any:
         optimizer = optim.Adam(model.parameters(), lr=0.01)
         x, losses = source.normal(4, 6), []
         for _ in range(8):
-            losses += _steps(optimizer, loss_of, 1)
+            losses += stepped(loss_of, optimizer, 1)
             average.update()
             losses.append(average(x).square().mean().detach())
         return losses

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from table import MANY, program, scored, trainer
+from table import MANY, program, scored, stepped, trainer
 
 
 def _perceptron(source: Any, width: int = 6, classes: int = 3) -> tuple[Any, Callable[[], Any]]:
@@ -18,28 +18,12 @@ def _perceptron(source: Any, width: int = 6, classes: int = 3) -> tuple[Any, Cal
     return model, lambda: nn.functional.cross_entropy(model(x), y)
 
 
-def _stepped(loss_of: Callable[[], Any], optimizer: Any, steps: int = 8) -> list[float]:
-    """The losses of some steps of an optimizer, which may evaluate the loss itself."""
-
-    def closure() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of()
-        loss.backward()
-        return loss
-
-    found = []
-    for _ in range(steps):
-        found.append(float(closure()))
-        optimizer.step()
-    return found
-
-
 @trainer("lion_pytorch: Lion", "lion-pytorch")
 def _lion(source: Any) -> Any:
     from lion_pytorch import Lion
 
     model, loss_of = _perceptron(source)
-    return model, lambda: _stepped(loss_of, Lion(model.parameters(), lr=1e-3, weight_decay=1e-2))
+    return model, lambda: stepped(loss_of, Lion(model.parameters(), lr=1e-3, weight_decay=1e-2))
 
 
 @trainer("pytorch_optimizer: twenty-four optimizers, one after the other", "pytorch-optimizer")
@@ -78,7 +62,7 @@ def _optimizers(source: Any) -> Any:
         found = []
         for name in names:
             made = pytorch_optimizer.load_optimizer(name.lower())
-            found += _stepped(loss_of, made(model.parameters(), lr=1e-3), 4)
+            found += stepped(loss_of, made(model.parameters(), lr=1e-3), 4)
         return found
 
     return model, fit
@@ -96,7 +80,7 @@ def _averaged(source: Any) -> Any:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
         found = []
         for _ in range(8):
-            found += _stepped(loss_of, optimizer, 1)
+            found += stepped(loss_of, optimizer, 1)
             average.update()
             with average.average_parameters():
                 found.append(float(loss_of()))

@@ -42,6 +42,22 @@ def scored(source: Any, model: Any, length: int, words: int = 60) -> tuple[Any, 
     return model, lambda: functional.cross_entropy(model(x).transpose(1, 2), x)
 
 
+def stepped(loss_of: Callable[[], Any], optimizer: Any, steps: int = 8) -> list[float]:
+    """The losses of some steps of an optimizer, which may evaluate the loss itself."""
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        return loss
+
+    found = []
+    for _ in range(steps):
+        found.append(float(closure()))
+        optimizer.step()
+    return found
+
+
 def _images(name: str, size: int = 64, count: int = 4, **options: Any) -> None:
     """A classifier of images from timm."""
 

@@ -25,10 +25,8 @@ Steps = Generator[Request, None, T]
 TESTS_BEFORE_SLEEP = 32
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 20e-6, 1e-3
 LOOK_EVERY_S = 0.02
-PR_SET_TIMERSLACK, SLACK_NS = (
-    29,
-    1000,
-)  # of Linux: how late a thread's sleeps may end, by default 50 us
+PR_SET_TIMERSLACK = 29  # of Linux: how late a thread's sleeps may end, by default 50 us
+SLACK_NS = 1000
 
 
 def _wake_exactly() -> None:

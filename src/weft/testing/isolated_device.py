@@ -189,10 +189,6 @@ class IsolatedMemory(Memory):
         self.region.close()
         return content
 
-    def upload(self, buffer: OwnedMemory, content: bytes) -> None:
-        source: cython.p_char = content
-        self.write(buffer.address, source, len(content))
-
     def size(self) -> int:
         """Bytes of the region."""
         return _REGION_BYTES

@@ -117,7 +117,8 @@ class Memory:
 
     def upload(self, buffer: OwnedMemory, content: bytes) -> None:
         """Let a buffer begin with these bytes."""
-        raise NotImplementedError
+        source: cython.p_char = content
+        self.write(buffer.address, source, len(content))
 
     def size(self) -> int:
         """The number of bytes of the memory."""

@@ -79,14 +79,6 @@ class HostMemory(Memory):
         first: cython.Py_ssize_t = offset
         return start[first : first + cython.cast(cython.Py_ssize_t, nbytes)]
 
-    def upload(self, buffer: OwnedMemory, content: bytes) -> None:
-        source: cython.p_char = content
-        memmove(
-            cython.cast(cython.p_void, buffer.address),
-            cython.cast(cython.p_void, source),
-            len(content),
-        )
-
     def size(self) -> int:
         """Bytes of main memory."""
         return physical_memory()
