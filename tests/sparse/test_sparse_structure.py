@@ -178,7 +178,7 @@ def test_scaled_losses_of_tables(factor: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"blocksize": (1, 1)}, {"layout": weft.strided}, {"layout": weft.sparse_bsr}]
+    "asked", [{"blocksize": (1, 1)}, {"layout": weft.jagged}, {"layout": weft.sparse_bsr}]
 )
 def test_layouts_that_do_not_fit_are_refused(asked: Any) -> None:
     with pytest.raises(RuntimeError, match="to_sparse.*(layout|blocksize)"):
@@ -228,3 +228,20 @@ def test_new_tensors_have_the_layout_or_are_refused(layout: str, call: str) -> N
             made(weft)
     else:
         assert made(weft) == theirs
+
+
+@both
+def test_results_are_written_to_out(lib: Any) -> None:
+    given = lib.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse()
+    for name in ("sin", "neg", "sqrt", "sign", "round"):
+        out = lib.zeros(2, 2).to_sparse()
+        assert getattr(lib, name)(given, out=out) is out
+        assert out.to_dense().tolist() == getattr(lib, name)(given.to_dense()).tolist()
+    dense = lib.empty(0)
+    assert lib.mm(given, lib.ones(2, 3), out=dense) is dense
+    assert dense.tolist() == [[2.0] * 3, [3.0] * 3]
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        lib.sin(given.clone().requires_grad_(), out=lib.zeros(2, 2).to_sparse())
+    for operand, out in ((given, lib.zeros(2, 2)), (lib.ones(2, 2), given)):
+        with pytest.raises((RuntimeError, TypeError)):
+            lib.sin(operand, out=out)

@@ -376,15 +376,17 @@ def from_plain_json(structure: object) -> Any:
 def _sparse_parts(tensor: Any) -> list[Any]:
     """The parts of a sparse tensor as they are saved."""
     shape = [int(size) for size in tensor.shape]
-    return [tensor.layout.name, tensor.places, tensor.entries, shape, tensor.coalesced]
+    parts = [tensor.layout.name, tensor.places, tensor.entries, shape, tensor.coalesced]
+    kind = tensor.index_dtype.name
+    return parts if kind == "int64" else [*parts, kind]
 
 
 def _rebuild_sparse(parts: list[Tensor | bool | list[int] | str]) -> Tensor:
     """A sparse tensor of its parts, which are looked at. Errors: ValueError."""
-    from weft.sparse.compressed import checked
+    from weft.sparse.constructors import checked
 
-    layout, places, entries, shape, coalesced = parts
-    return checked(layout, places, entries, shape, coalesced)
+    layout, places, entries, shape, coalesced, *index_dtype = parts
+    return checked(layout, places, entries, shape, coalesced, *index_dtype[:1])
 
 
 def _covers(tensor: Tensor) -> bool:

@@ -176,7 +176,8 @@ def _rebuild_tensor_v3(
 
 def _rebuild_sparse(layout: Layout, data: object) -> Tensor:
     """A sparse tensor of indices, values and size, or of what a compressed layout has."""
-    from weft.sparse.compressed import FORMS, checked, sparse_compressed_tensor
+    from weft.sparse.compressed import FORMS
+    from weft.sparse.constructors import checked, sparse_compressed_tensor
 
     compressed = layout.name in FORMS
     if not isinstance(data, tuple) or len(data) not in ((4, 5) if compressed else (3, 4)):

@@ -22,14 +22,13 @@ from weft.engine.api.api_function import all_public
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.sparse import products, reductions
-from weft.sparse.compressed import (
+from weft.sparse.compressed import to_sparse, with_rows
+from weft.sparse.constructors import (
     sparse_bsc_tensor,
     sparse_bsr_tensor,
     sparse_compressed_tensor,
     sparse_csc_tensor,
     sparse_csr_tensor,
-    to_sparse,
-    with_rows,
 )
 from weft.sparse.gradients import accumulate, as_dense, lookup, total
 from weft.sparse.making import sparse_coo_tensor, sparse_mask

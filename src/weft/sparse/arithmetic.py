@@ -19,7 +19,8 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
-from weft.sparse.making import coalesced, empty, positions
+from weft.sparse.compressed import even
+from weft.sparse.making import coalesced, positions
 from weft.sparse.tensor import SparseTensor, like, make, no_memory
 from weft.tensor.arguments import widen
 
@@ -103,7 +104,7 @@ def _signed(input: Tensor, other: SparseTensor) -> Any:  # noqa: A002
 def _added_to(base: Tensor, other: SparseTensor, entries: Tensor) -> Tensor:
     """A dense tensor and entries at places of it."""
     dtype = weft.promote_types(base.dtype, entries.dtype)
-    rank = other.sparse_dim()
+    rank = other.indexed_dim
     shape = (math.prod(base.shape[:rank]), *base.shape[rank:])
     rows = take_add(
         widen(reshape(base.to(dtype), shape)), 0, positions(other), widen(entries.to(dtype))
@@ -113,11 +114,11 @@ def _added_to(base: Tensor, other: SparseTensor, entries: Tensor) -> Tensor:
 
 def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     """The entries of both; summed by place where both were."""
-    if one.sparse_dim() != other.sparse_dim():
+    if one.indexed_dim != other.indexed_dim:
         raise ShapeError(
             "add: expected both sparse tensors to have the same number of sparse dimensions",
-            expected=f"{one.sparse_dim()} sparse dimensions",
-            got=str(other.sparse_dim()),
+            expected=f"{one.indexed_dim} sparse dimensions",
+            got=str(other.indexed_dim),
             fix="make both with one sparse_dim",
         )
     dtype = weft.promote_types(one.dtype, other.dtype)
@@ -127,8 +128,9 @@ def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
         one.shape,
     )
     if one.is_sparse_csr or (one.coalesced and other.coalesced):
-        summed = coalesced(made)
-        return make(summed.places, summed.entries, one.shape, True, one.layout)
+        summed, same = coalesced(made), one.index_dtype is other.index_dtype
+        kind = one.layout, one.index_dtype if same else None
+        return even(make(summed.places, summed.entries, one.shape, True, *kind))
     return made
 
 
@@ -151,7 +153,7 @@ def _at(tensor: SparseTensor, dense: Tensor) -> Tensor:
         raise _shapes("mul", tensor, dense)
     if tuple(dense.shape) != tuple(tensor.shape):
         return dense.expand(tensor.shape)[tuple(tensor.places)]  # type: ignore[no-any-return]
-    rank = tensor.sparse_dim()
+    rank = tensor.indexed_dim
     rows = reshape(dense, (math.prod(dense.shape[:rank]), *dense.shape[rank:]))
     return take(rows, 0, positions(tensor))  # type: ignore[no-any-return]
 
@@ -160,10 +162,10 @@ def _common(
     function: Callable[..., Tensor], one: SparseTensor, other: SparseTensor
 ) -> SparseTensor:
     """Products where both have entries."""
-    if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
+    if one.shape != other.shape or one.indexed_dim != other.indexed_dim:
         raise _shapes("mul", one, other)
     layout, one, other = one.layout, coalesced(one), coalesced(other)
-    sizes = tuple(one.shape[: one.sparse_dim()])
+    sizes = tuple(one.shape[: one.indexed_dim])
     first, second = (structure.flat(structure.places_of(x.places), sizes) for x in (one, other))
     common, left, right = np.intersect1d(first, second, True, True)
     entries = function(
@@ -171,7 +173,7 @@ def _common(
         take(other.entries, 0, structure.as_index(right, max(len(second), 1))),
     )
     places = structure.as_indices(structure.unflat(common, sizes), len(common))
-    return make(places, entries, one.shape, True, layout)
+    return even(make(places, entries, one.shape, True, layout))
 
 
 def div(
@@ -280,8 +282,9 @@ def cleared(
     **kwargs: object,
 ) -> Any:  # noqa: A002
     """No entries: `zeros_like`, `empty_like`."""
-    made = empty(tuple(input.shape), input.sparse_dim(), dtype or input.dtype)
-    made.layout = input.layout
+    entries = weft.empty((0, *input.entries.shape[1:]), dtype=dtype or input.dtype)
+    places = structure.as_indices([[]] * input.indexed_dim, 0)
+    made = make(places, entries, input.shape, True, input.layout, input.index_dtype)
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 

@@ -1,32 +1,29 @@
 """Compressed layouts of sparse matrices: by rows or columns, of single elements (CSR, CSC) or of blocks (BSR, BSC).
 
-A compressed tensor has its entries in the order of the lines that it is compressed along. What is kept is where each
+Matrices may come in batches, whose dimensions are indexed before rows and columns; each has as many entries. A
+compressed tensor has its entries in the order of the lines that it is compressed along. What is kept is where each
 entry is (`places`), as for all sparse tensors; where each line begins is computed from that when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import weft
 from weft import Tensor
-from weft._typing import DeviceLike, Shape
-from weft.engine.ir.dtype import DType
+from weft._typing import Shape
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.ops.primitives import take
 from weft.sparse import blocks, structure
-from weft.sparse.making import added, as_places, as_values, coalesced, of_dense, sparse_coo_tensor
+from weft.sparse.making import added, coalesced, of_dense
 from weft.sparse.tensor import SparseTensor, layout_name, layout_text, make
 
 if TYPE_CHECKING:
     from weft.tensor.layout import Layout
-
-
-Indices = Tensor | list[int]
-Values = Tensor | list[float] | list[list[list[float]]]
 
 
 class Form(NamedTuple):
@@ -85,17 +82,22 @@ def _wrong_layout(name: str, kind: str, tensor: SparseTensor) -> ArgumentError:
 
 
 def part(tensor: SparseTensor, name: str) -> Tensor:
-    """`crow_indices`, `col_indices`, `ccol_indices` or `row_indices` of a tensor. Errors: RuntimeError where its layout
-    has no such part."""
+    """`crow_indices`, `col_indices`, `ccol_indices` or `row_indices` of a tensor, batch by batch. Errors: RuntimeError
+    where its layout has no such part."""
     form = form_of(tensor)
     if form is None or name not in form[2:]:
         raise _wrong_layout(name, _KINDS[name], tensor)
+    batch = tuple(tensor.shape[: tensor.batch_dim])
     if name == form.positions:
-        return tensor.places[1 - form.axis]
-    size = blocks.block_size(tensor) or (1, 1)
-    lines = structure.places_of(tensor.places)[form.axis]
-    starts = structure.row_starts(lines, tensor.shape[form.axis] // size[form.axis])
-    return structure.as_index(starts, len(lines) + 1)
+        found: Any = tensor.places[len(batch) + 1 - form.axis]
+        found = found.reshape(*batch, tensor._nnz()) if batch else found
+    else:
+        size = blocks.block_size(tensor) or (1, 1)
+        count = tensor.shape[len(batch) + form.axis] // size[form.axis]
+        places = structure.places_of(tensor.places)
+        starts = structure.starts_of_lines(places, form.axis, batch, count)
+        found = structure.as_index(starts, places.shape[1] + 1)
+    return found.to(tensor.index_dtype)  # type: ignore[no-any-return]
 
 
 # -- from one layout to another ----------------------------------------------------------------------------------------
@@ -123,71 +125,99 @@ def compress(tensor: SparseTensor, name: str, blocksize: Shape | None = None) ->
     Errors: RuntimeError for other ranks, and for blocks that do not fill the matrix."""
     if tensor.sparse_dim() != 2:
         raise ShapeError(
-            f"to_{name}: only matrices have compressed rows here",
+            f"to_sparse: conversion from {layout_name(tensor)} to {layout_text(name)} for input tensors with "
+            f"sparse_dim()!=2 is not supported",
             expected="two sparse dimensions",
             got=f"shape {list(tensor.shape)}, {tensor.sparse_dim()} of them sparse",
             fix="keep it as it is: weft.sparse_coo",
         )
-    form, size = FORMS[name], blocks.block_size(tensor)
-    if tensor.layout.name == name and (blocksize is None or tuple(blocksize) == size):
+    size = blocks.block_size(tensor)
+    if tensor.layout.name == name and (blocksize is None or _pair(blocksize) == size):
         return tensor
-    plain = coalesced(by_elements(tensor))
-    if form.is_blocked:
-        return _in_blocks(plain, name, _checked_size(name, plain, blocksize or size))
-    return _ordered(plain, name, tensor.shape)
+    plain, batches = coalesced(by_elements(tensor)), tensor.batch_dim
+    if FORMS[name].is_blocked:
+        wanted = _checked_size(name, tuple(plain.shape), blocksize or size, batches)
+        made = _in_blocks(plain, name, wanted, batches)
+    else:
+        made = ordered(plain, name, tensor.shape)
+    made.index_dtype = tensor.index_dtype
+    return even(made)
 
 
-def _ordered(plain: SparseTensor, name: str, shape: Shape) -> SparseTensor:
-    """Entries in the order of a layout, of those that are in the order of rows."""
-    layout = getattr(weft, name)
+def even(tensor: SparseTensor) -> SparseTensor:
+    """A compressed tensor, as it is. Errors: RuntimeError where batches have different numbers of entries."""
+    batch = tuple(tensor.shape[: tensor.batch_dim])
+    if batch and not structure.is_even(structure.places_of(tensor.places), batch):
+        raise ShapeError(
+            "Expect the same number of specified elements per batch.",
+            expected="as many entries, or blocks, in each matrix of a batch",
+            got=f"others in a batch of shape {list(batch)}",
+            fix="keep it by coordinates (weft.sparse_coo), or convert matrices one by one",
+        )
+    return tensor
+
+
+def ordered(plain: SparseTensor, name: str, shape: Shape) -> SparseTensor:
+    """Entries in the order of a layout, of those that are in the order of batches and rows."""
+    layout, kind = getattr(weft, name), plain.index_dtype
     if FORMS[name].axis == 0:
-        return make(plain.places, plain.entries, shape, True, layout)
+        return make(plain.places, plain.entries, shape, True, layout, kind)
     places = structure.places_of(plain.places)
-    order = np.argsort(places[1], kind="stable")
+    batch = structure.flat(places[:-2], tuple(shape)[: len(places) - 2])
+    order = np.lexsort((places[-1], batch))
     entries = take(plain.entries, 0, structure.as_index(order, max(len(order), 1)))
-    return make(structure.as_indices(places[:, order], len(order)), entries, shape, True, layout)
+    indices = structure.as_indices(places[:, order], len(order))
+    return make(indices, entries, shape, True, layout, kind)
 
 
-def _in_blocks(plain: SparseTensor, name: str, size: blocks.Size) -> SparseTensor:
+def _in_blocks(plain: SparseTensor, name: str, size: blocks.Size, batches: int) -> SparseTensor:
     """The blocks that have entries, filled up with zeros."""
-    rows, columns = structure.places_of(plain.places)
-    down, across = plain.shape[0] // size[0], plain.shape[1] // size[1]
-    block, inside = rows // size[0] * across + columns // size[1], rows % size[0] * size[1]
+    places = structure.places_of(plain.places)
+    rows, columns = places[-2:]
+    shape = blocks.tiled(tuple(plain.shape), size, batches)
+    sizes = shape[: batches + 2]
+    block = structure.flat(np.stack([*places[:-2], rows // size[0], columns // size[1]]), sizes)
     found, number = np.unique(block, return_inverse=True)
-    positions = number.reshape(-1) * (size[0] * size[1]) + inside + columns % size[1]
+    inside = rows % size[0] * size[1] + columns % size[1]
+    positions = number.reshape(-1) * (size[0] * size[1]) + inside
     entries = added(plain.entries, positions, len(found) * size[0] * size[1])
-    places = structure.as_indices(structure.unflat(found, (down, across)), len(found))
-    tiles = make(places, entries.reshape(len(found), *size), (down, across, *size), True)
-    return _ordered(tiles, name, plain.shape)
+    indices = structure.as_indices(structure.unflat(found, sizes), len(found))
+    tiles = entries.reshape(len(found), *size, *plain.entries.shape[1:])
+    return ordered(make(indices, tiles, shape, True), name, plain.shape)
 
 
-def _checked_size(name: str, tensor: Tensor, blocksize: Shape | None) -> blocks.Size:
+def _pair(blocksize: object) -> tuple[int, ...]:
+    """The sizes of a block as they were given; one number stands for both."""
+    if isinstance(blocksize, int):
+        return blocksize, blocksize
+    return tuple(blocksize) if isinstance(blocksize, (tuple, list)) else ()
+
+
+def _checked_size(
+    name: str, shape: tuple[int, ...], blocksize: Shape | None, batches: int
+) -> blocks.Size:
     """Errors: RuntimeError for what are no two sizes, and for blocks that do not fill the matrix."""
-    sizes = tuple(blocksize) if isinstance(blocksize, (tuple, list)) else ()
-    if (
-        len(sizes) != 2
-        or not all(isinstance(size, int) for size in sizes)
-        or min(sizes) < 1
-        or len(tensor.shape) != 2
-    ):
+    sizes = _pair(blocksize)
+    if len(sizes) != 2 or not all(isinstance(size, int) for size in sizes) or min(sizes) < 1:
         raise ArgumentError(
             f"to_{name}: blocksize needs to be a tuple of two positive sizes, of a matrix of numbers",
             expected="such as blocksize=(2, 2)",
-            got=f"{blocksize} for shape {list(tensor.shape)}",
+            got=f"{blocksize} for shape {list(shape)}",
             fix=f"call .to_{name}((rows, columns))",
         )
-    if tensor.shape[0] % sizes[0] or tensor.shape[1] % sizes[1]:
+    matrix = shape[batches : batches + 2]
+    if matrix[0] % sizes[0] or matrix[1] % sizes[1]:
         raise ShapeError(
-            f"to_{name}: tensor sparse size ({tensor.shape[0]}, {tensor.shape[1]}) must be divisible by given "
+            f"to_{name}: tensor sparse size ({matrix[0]}, {matrix[1]}) must be divisible by given "
             f"blocksize ({sizes[0]}, {sizes[1]})",
             expected="blocks that fill the matrix",
-            got=f"blocks of {list(sizes)} for {list(tensor.shape)}",
+            got=f"blocks of {list(sizes)} for {list(matrix)}",
             fix="choose sizes that divide those of the matrix",
         )
     return int(sizes[0]), int(sizes[1])
 
 
-def _name_of(layout: object) -> str:
+def name_of(layout: object) -> str:
     """The name of a layout; of what is none, no name."""
     return str(getattr(layout, "name", ""))
 
@@ -199,13 +229,16 @@ def to_sparse(
     layout: Layout | None = None,
     blocksize: Shape | None = None,
     dense_dim: int | None = None,
-) -> SparseTensor:
+) -> Any:
     """The entries that are not zero (in any of their dense dimensions) with their indices, or the blocks that have
-    some; gradients flow back. A compressed tensor is given by coordinates where no layout is named.
+    some; gradients flow back. A compressed tensor is given by coordinates where no layout is named. Dimensions before
+    the matrices of a compressed layout are batches.
 
     Cost: reads the tensor. Errors: RuntimeError for blocks in a layout that has none, NotDefinedError for another one.
     """
-    name = "sparse_coo" if layout is None else _name_of(layout)
+    name = "sparse_coo" if layout is None else name_of(layout)
+    if name == "strided":
+        return self.to_dense()
     if name not in ("sparse_coo", *FORMS):
         raise NotDefinedError(
             f"to_sparse: layout {layout}",
@@ -222,247 +255,84 @@ def to_sparse(
             fix="leave blocksize out",
         )
     if isinstance(self, SparseTensor):
+        _need_same_dims(self, sparse_dim, dense_dim)
         return by_elements(self) if form is None else compress(self, name, blocksize)
-    if form is not None and form.is_blocked:
-        tiles = blocks.to_grid(self, _checked_size(name, self, blocksize))
-        return _ordered(of_dense(tiles, 2), name, self.shape)
-    made = of_dense(self, sparse_dim if form is None else 2)
-    return made if form is None else compress(made, name)
+    if form is None:
+        return of_dense(self, sparse_dim)
+    return _compressed_of_dense(self, name, blocksize, dense_dim or 0)
 
 
-# -- made of their parts -----------------------------------------------------------------------------------------------
-
-
-def _made(
-    function: str,
-    name: str,
-    starts: Indices,
-    positions: Indices,
-    values: Values,
-    size: Shape | None,
-    dtype: DType | None,
-    requires_grad: bool,
+def _compressed_of_dense(
+    tensor: Tensor, name: str, blocksize: Shape | None, dense_dim: int
 ) -> SparseTensor:
-    """A compressed tensor of its parts, which are looked at. Errors: RuntimeError on what does not fit."""
-    form = FORMS[name]
-    begins = structure.places_of(as_places(starts, form.starts))
-    within = structure.places_of(as_places(positions, form.positions))
-    entries = as_values(values, dtype)
-    if (
-        begins.ndim != 1
-        or within.ndim != 1
-        or not len(begins)
-        or entries.ndim < 1 + 2 * form.is_blocked
-    ):
+    """A dense tensor in a compressed layout, its first dimensions batches."""
+    shape = tuple(tensor.shape)
+    batches = len(shape) - 2 - dense_dim
+    if len(shape) < 2 or not 0 <= dense_dim <= len(shape) - 2:
         raise ShapeError(
-            f"{function}: only matrices are made here",
-            expected=f"vectors of {form.starts} and {form.positions}, and values"
-            + (" (blocks, rows, columns)" if form.is_blocked else ""),
-            got=f"shapes {list(begins.shape)}, {list(within.shape)} and {list(entries.shape)}",
-            fix="make batches of matrices one by one",
+            f"dense_to_{name}: dense_dim argument must be in [0,{len(shape) - 2}] range, but {dense_dim} is given",
+            expected="a matrix, or batches of matrices whose elements may have dense dimensions",
+            got=f"shape {list(shape)}, dense_dim={dense_dim}",
+            fix="give fewer dense dimensions, or add one with .unsqueeze(0)",
         )
-    counts = np.diff(begins)
-    if begins[0] != 0 or (counts < 0).any() or begins[-1] != len(within):
-        raise ArgumentError(
-            f"`{form.starts}` must begin with 0, not fall, and end with the number of {form.positions} given",
-            expected=f"0, ..., {len(within)}",
-            got=str(begins.tolist())[:60],
-            fix="check how they were counted",
-        )
-    lines = np.repeat(np.arange(len(counts)), counts)
-    places = np.stack([lines, within] if form.axis == 0 else [within, lines])
-    block = tuple(entries.shape[1:3]) if form.is_blocked else (1, 1)
-    least = [int(within.max(initial=-1)) + 1] * 2
-    least[form.axis] = len(counts)
-    shape = (
-        tuple(size) if size is not None else tuple(n * b for n, b in zip(least, block, strict=True))
-    )
-    made = _of_places(function, form, places, entries, shape, block)
-    flat = places if form.axis == 0 else places[::-1]
-    sizes = tuple(made.shape[:2]) if form.axis == 0 else tuple(made.shape[1::-1])
-    if structure.is_ascending(structure.flat(flat, sizes)):
-        made = make(made.places, made.entries, made.shape, True, getattr(weft, name))
-    elif name == "sparse_csr":  # kept as it is, as PyTorch does
-        made = make(made.places, made.entries, made.shape, False, weft.sparse_csr)
-    else:
-        made = _ordered(coalesced(made), name, made.shape)
-    if form.is_blocked:
-        made = make(made.places, made.entries, shape, True, made.layout)
-    return made.detach().requires_grad_() if requires_grad else made
-
-
-def _of_places(
-    function: str,
-    form: Form,
-    places: np.ndarray,
-    entries: Tensor,
-    shape: tuple[int, ...],
-    block: tuple[int, ...],
-) -> SparseTensor:
-    """The tensor by coordinates, of elements or of whole blocks."""
-    if not form.is_blocked:
-        return sparse_coo_tensor(places, entries, (*shape, *entries.shape[1:])[: 1 + entries.ndim])
-    if len(shape) != 2 or shape[0] % block[0] or shape[1] % block[1]:
+    if not math.prod(shape[:batches]):
         raise ShapeError(
-            f"{function}: tensor sparse size {shape} must be divisible by given blocksize {block}",
-            expected="blocks that fill the matrix",
-            got=f"blocks of {list(block)} for {list(shape)}",
-            fix="give a size of which each is a multiple of the block's",
+            f"to_{name}: Expected product of batch dimensions to be non-zero.",
+            expected="a matrix, or at least one in a batch",
+            got=str(list(shape)),
+            fix=f"make it of its parts, which say how many entries there are: weft.{name}_tensor(...)",
         )
-    return sparse_coo_tensor(places, entries, (shape[0] // block[0], shape[1] // block[1], *block))
+    if not FORMS[name].is_blocked:
+        return even(ordered(of_dense(tensor, batches + 2), name, tensor.shape))
+    size = _checked_size(name, shape, blocksize, batches)
+    tiles = blocks.to_grid(tensor, size, batches)
+    return even(ordered(of_dense(tiles, batches + 2), name, tensor.shape))
 
 
-def sparse_csr_tensor(
-    crow_indices: Indices,
-    col_indices: Indices,
-    values: Tensor | list[float],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix by compressed rows: where each row begins, columns, values; gradients flow to `values`.
-
-    Shapes: (m + 1), (n), (n) -> size, by default as large as the columns need. Errors: RuntimeError on what does not
-    fit.
-    """
-    given = (crow_indices, col_indices, values, size, dtype, requires_grad)
-    return _made("sparse_csr_tensor", "sparse_csr", *given)
-
-
-def sparse_csc_tensor(
-    ccol_indices: Indices,
-    row_indices: Indices,
-    values: Tensor | list[float],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix by compressed columns: where each column begins, rows, values; gradients flow to `values`.
-
-    Shapes: (n + 1), (k), (k) -> size, by default as large as the rows need. Errors: RuntimeError on what does not fit.
-    """
-    given = (ccol_indices, row_indices, values, size, dtype, requires_grad)
-    return _made("sparse_csc_tensor", "sparse_csc", *given)
-
-
-def sparse_bsr_tensor(
-    crow_indices: Indices,
-    col_indices: Indices,
-    values: Tensor | list[list[list[float]]],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix of blocks by compressed rows: where each row of blocks begins, their columns, the blocks.
-
-    Shapes: (m / b + 1), (k), (k, b, c) -> size (m, n). Errors: RuntimeError on what does not fit.
-    """
-    given = (crow_indices, col_indices, values, size, dtype, requires_grad)
-    return _made("sparse_bsr_tensor", "sparse_bsr", *given)
-
-
-def sparse_bsc_tensor(
-    ccol_indices: Indices,
-    row_indices: Indices,
-    values: Tensor | list[list[list[float]]],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix of blocks by compressed columns: where each column of blocks begins, their rows, the blocks.
-
-    Shapes: (n / c + 1), (k), (k, b, c) -> size (m, n). Errors: RuntimeError on what does not fit.
-    """
-    given = (ccol_indices, row_indices, values, size, dtype, requires_grad)
-    return _made("sparse_bsc_tensor", "sparse_bsc", *given)
-
-
-def sparse_compressed_tensor(
-    compressed_indices: Indices,
-    plain_indices: Indices,
-    values: Tensor | list[float],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix in one of the compressed layouts, of the parts that `sparse_csr_tensor` and its like take.
-
-    Shapes: theirs. Errors: RuntimeError without a compressed layout, and on what does not fit.
-    """
-    if layout is None or _name_of(layout) not in FORMS:
+def _need_same_dims(tensor: SparseTensor, sparse_dim: int | None, dense_dim: int | None) -> None:
+    """Errors: RuntimeError for other numbers of sparse and dense dimensions than those of a sparse tensor."""
+    if sparse_dim is not None and sparse_dim != tensor.sparse_dim():
+        own = "self.sparse_dim()" if tensor.is_sparse else "2"
         raise ArgumentError(
-            "sparse_compressed_tensor expected sparse compressed tensor layout but got "
-            + ("none" if layout is None else layout_text(_name_of(layout) or str(layout))),
-            expected=", ".join(f"weft.{name}" for name in FORMS),
-            got=str(layout),
-            fix="pass layout=weft.sparse_csr",
+            f"to_sparse: conversion from {layout_name(tensor)} to Sparse with sparse_dim argument !={own} is not "
+            "supported",
+            expected=f"sparse_dim={tensor.sparse_dim()}",
+            got=str(sparse_dim),
+            fix="leave sparse_dim out, or use .to_dense() first",
         )
-    given = (compressed_indices, plain_indices, values, size, dtype, requires_grad)
-    return _made("sparse_compressed_tensor", layout.name, *given)
-
-
-def checked(
-    layout: str | Tensor | bool | list[int],
-    places: object,
-    entries: object,
-    shape: object,
-    coalesced: object,
-) -> SparseTensor:
-    """A sparse tensor of parts from a file, leaf or not as its values are. Errors: ValueError where they do not fit."""
-    if not isinstance(places, Tensor) or not isinstance(entries, Tensor):
+    if dense_dim is not None and dense_dim != tensor.dense_dim():
         raise ArgumentError(
-            "a sparse tensor without indices or values",
-            expected="two tensors",
-            got=f"{type(places).__name__} and {type(entries).__name__}",
-            fix="write the file again",
+            "to_sparse: conversion of a sparse tensor does not change its dense_dim",
+            expected=f"dense_dim={tensor.dense_dim()}",
+            got=str(dense_dim),
+            fix="leave dense_dim out, or use .to_dense() first",
         )
-    wanted, values = entries.requires_grad, entries.detach()
-    form = FORMS.get(layout) if isinstance(layout, str) else None
-    if form is not None and form.is_blocked and values.ndim == 3 and isinstance(shape, list):
-        array, size = structure.places_of(places), tuple(values.shape[1:])
-        tiles = _of_places("load", form, array, values, tuple(shape), size)
-        made = make(tiles.places, tiles.entries, shape, True, getattr(weft, str(layout)))
-        made = compress(by_elements(made), str(layout), size)
-    else:
-        made = sparse_coo_tensor(places, values, shape)
-        sizes = tuple(made.shape[: made.sparse_dim()])
-        positions_in_order = structure.flat(structure.places_of(made.places), sizes)
-        made.coalesced = bool(coalesced) and structure.is_ascending(positions_in_order)
-        if form is not None:
-            made = compress(made, str(layout))
-    return made.requires_grad_() if wanted else made
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
 
 
-def transposed(tensor: SparseTensor) -> SparseTensor:
-    """A compressed matrix with rows and columns exchanged: its lines lie as they did, in the other direction."""
-    entries = tensor.entries.transpose(1, 2) if blocks.block_size(tensor) else tensor.entries
-    shape = (tensor.shape[1], tensor.shape[0], *tensor.shape[2:])
-    layout = getattr(weft, _TRANSPOSED[tensor.layout.name])
-    return make(tensor.places.flip(0), entries, shape, tensor.coalesced, layout)
+def turned(tensor: SparseTensor, order: Sequence[int]) -> SparseTensor:
+    """A compressed tensor with its dimensions in another order: batches among themselves, rows and columns, those of
+    the values among themselves. Its lines lie as they did; with rows and columns exchanged, in the other direction."""
+    rank, batches = tensor.indexed_dim, tensor.batch_dim
+    swapped = order[batches] != batches
+    within = [1, 2] if blocks.block_size(tensor) else []
+    inner = len(within)
+    axes = [
+        0,
+        *(within[::-1] if swapped else within),
+        *(n - rank + 1 + inner for n in order[rank:]),
+    ]
+    layout = getattr(weft, _TRANSPOSED[tensor.layout.name]) if swapped else tensor.layout
+    places, entries = tensor.places[list(order[:rank])], tensor.entries.permute(axes)
+    shape = [tensor.shape[axis] for axis in order]
+    if list(order[:batches]) != list(range(batches)):
+        batch = structure.places_of(places)[:batches]
+        by_batch = np.argsort(structure.flat(batch, tuple(shape[:batches])), kind="stable")
+        index = structure.as_index(by_batch, max(len(by_batch), 1))
+        places, entries = take(places, 1, index), take(entries, 0, index)
+    return make(places, entries, shape, tensor.coalesced, layout, tensor.index_dtype)
 
 
 _OF_ENTRIES = frozenset(

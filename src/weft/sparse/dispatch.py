@@ -15,6 +15,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError
 from weft.sparse import arithmetic, compressed, making, products, reductions, shaping
 from weft.sparse.tensor import SparseTensor, entries_at, gradient_of, like
+from weft.tensor.leaves import give_out, need_out_without_gradient
 
 
 def _of_handle(
@@ -73,7 +74,7 @@ RULES: dict[str, Any] = {
 # Functions that take the entries as they lie, whatever the layout.
 _AS_THEY_LIE = (
     "is_tensor stride is_contiguous storage_offset type_ sparse_mask numpy zeros_like empty_like cpu contiguous "
-    "as_tensor share_memory_ copy_ zero_"
+    "as_tensor share_memory_ copy_ zero_ select unbind"
 )
 _BY_ENTRY = f"{arithmetic.LINEAR} {arithmetic.UNARY} {arithmetic.OF_VALUES}"
 ANY_LAYOUT = frozenset(
@@ -101,12 +102,36 @@ def answer(
     rule = RULES.get(name.removeprefix("function_"))
     if rule is None:
         raise _undefined(name.removeprefix("function_"), args)
-    if kwargs.get("out") is not None:
-        raise _undefined(f"{name} with out=", args)
     name = name.removeprefix("function_")
+    if kwargs.get("out") is not None:
+        out, others = kwargs["out"], {key: kwargs[key] for key in kwargs if key != "out"}
+        if not any(isinstance(value, SparseTensor) for value in (*args, *others.values())):
+            raise _undefined(f"{name} with a sparse out=", args)
+        return _written(name, _by_rule(rule, name, function, args, others), out)
+    return _by_rule(rule, name, function, args, kwargs)
+
+
+def _by_rule(
+    rule: Callable[..., object],
+    name: str,
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> Any:
     if name not in ANY_LAYOUT and any(map(compressed.is_other, args)):
         return compressed.through_rows(rule, name, function, args, kwargs)
     return rule(function, *args, **kwargs)
+
+
+def _written(name: str, result: Any, out: Any) -> Any:
+    """A result in the tensor given as `out`, sparse or dense as it is itself. Errors: NotDefinedError for the other
+    one, RuntimeError where a gradient would be needed."""
+    if isinstance(result, SparseTensor) is not isinstance(out, SparseTensor):
+        raise _undefined(f"{name} with out=", (result, out))
+    if not isinstance(out, SparseTensor):
+        return give_out(out, result)
+    need_out_without_gradient(out, result)
+    return out.adopt(result)
 
 
 def _entries_in(value: Tensor | bool | list[Tensor]) -> Any:

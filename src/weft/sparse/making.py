@@ -165,19 +165,20 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
     layout."""
     if tensor.coalesced:
         return tensor
-    sizes = tuple(tensor.shape[: tensor.sparse_dim()])
+    sizes = tuple(tensor.shape[: tensor.indexed_dim])
     positions = structure.flat(structure.places_of(tensor.places), sizes)
+    kind = tensor.layout, tensor.index_dtype
     if structure.is_ascending(positions):
-        return make(tensor.places, tensor.entries, tensor.shape, True, tensor.layout)
+        return make(tensor.places, tensor.entries, tensor.shape, True, *kind)
     unique, groups = np.unique(positions, return_inverse=True)
     entries = added(tensor.entries, groups.reshape(-1), len(unique))
     indices = structure.as_indices(structure.unflat(unique, sizes), len(unique))
-    return make(indices, entries, tensor.shape, True, tensor.layout)
+    return make(indices, entries, tensor.shape, True, *kind)
 
 
 def first_of_places(tensor: SparseTensor) -> SparseTensor:
     """The first entry of each place, in order of the places."""
-    sizes = tuple(tensor.shape[: tensor.sparse_dim()])
+    sizes = tuple(tensor.shape[: tensor.indexed_dim])
     places = structure.flat(structure.places_of(tensor.places), sizes)
     unique, first = np.unique(places, return_index=True)
     entries = tensor.entries[structure.as_index(first, len(places))]
@@ -196,7 +197,7 @@ def added(entries: Tensor, groups: np.ndarray, count: int) -> Tensor:
 
 def positions(tensor: SparseTensor) -> Tensor:
     """The row-major place of each entry among the sparse dimensions, computed without reading anything."""
-    sizes = tensor.shape[: tensor.sparse_dim()]
+    sizes = tensor.shape[: tensor.indexed_dim]
     if len(sizes) == 1:
         return tensor.places[0]
     found = full((tensor.places.shape[1],), 0, weft.int64)
@@ -208,8 +209,8 @@ def positions(tensor: SparseTensor) -> Tensor:
 def dense(tensor: SparseTensor, dtype: DType | None = None) -> Tensor:
     """Zeros, with the entries added at their places. Shapes: as the tensor's."""
     if block_size(tensor) is not None:
-        return from_grid(dense(grid(tensor), dtype))  # type: ignore[no-any-return]
-    rank = tensor.sparse_dim()
+        return from_grid(dense(grid(tensor), dtype), tensor.batch_dim)
+    rank = tensor.indexed_dim
     rows, inner = math.prod(tensor.shape[:rank]), tuple(tensor.shape[rank:])
     entries = tensor.entries if dtype is None else tensor.entries.to(dtype)
     if entries.dtype is weft.bool:
@@ -233,8 +234,9 @@ def sparse_mask(input: Tensor, mask: SparseTensor) -> SparseTensor:  # noqa: A00
         input = input.to_dense()
     size = block_size(mask)
     if size is not None:
-        return like(mask, sparse_mask(to_grid(input, size), grid(mask)).entries, mask.shape)
-    rank = mask.sparse_dim()
+        tiles = to_grid(input, size, mask.batch_dim)
+        return like(mask, sparse_mask(tiles, grid(mask)).entries, mask.shape)
+    rank = mask.indexed_dim
     rows = reshape(input, (math.prod(mask.shape[:rank]), *mask.shape[rank:]))
     return like(mask, take(rows, 0, positions(mask)))
 

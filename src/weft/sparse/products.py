@@ -46,7 +46,7 @@ def _check(name: str, one: Tensor, other: Any, *ranks: tuple[int, int]) -> None:
             raise NotDefinedError(
                 f"{name}: a factor with dense dimensions",
                 expected="a factor all of whose dimensions are sparse",
-                got=f"shape {list(factor.shape)}, {factor.sparse_dim()} of them sparse",
+                got=f"shape {list(factor.shape)}, {factor.indexed_dim} of them sparse",
                 fix="make it with a row of indices for each dimension",
             )
 
@@ -54,7 +54,7 @@ def _check(name: str, one: Tensor, other: Any, *ranks: tuple[int, int]) -> None:
 def _times_dense(one: SparseTensor, other: Tensor) -> Tensor:
     """(m, k) @ (k, n) -> (m, n)."""
     dtype = weft.promote_types(one.dtype, other.dtype)
-    if dtype in _SUMMED and one._nnz() * other.shape[1] > bag_products.GATHERED_ELEMENTS:
+    if dtype in _SUMMED and one.entry_count * other.shape[1] > bag_products.GATHERED_ELEMENTS:
         return bag_products.of_bags(other.to(dtype), _bags(one), one.entries.to(dtype), False)  # type: ignore[no-any-return]
     rows, columns = one.places[0], one.places[1]
     terms = widen(one.entries.to(dtype)).unsqueeze(1) * widen(take(other.to(dtype), 0, columns))
@@ -77,8 +77,8 @@ def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     layout, one, other = one.layout, coalesced(one), coalesced(other)
     (rows, inner), (second, columns) = map(structure.places_of, (one.places, other.places))
     left, right = structure.products(inner, structure.row_starts(second, other.shape[0]))
-    terms = take(one.entries, 0, structure.as_index(left, max(one._nnz(), 1))) * take(
-        other.entries, 0, structure.as_index(right, max(other._nnz(), 1))
+    terms = take(one.entries, 0, structure.as_index(left, max(one.entry_count, 1))) * take(
+        other.entries, 0, structure.as_index(right, max(other.entry_count, 1))
     )
     shape = one.shape[0], other.shape[1]
     position, groups = np.unique(rows[left] * shape[1] + columns[right], return_inverse=True)

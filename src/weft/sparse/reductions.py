@@ -29,7 +29,7 @@ def total(
     entries = input.entries if dtype is None else input.entries.to(dtype)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
         return entries.sum()
-    axes, rank = wrap_dims(dim, len(input.shape)), input.sparse_dim()
+    axes, rank = wrap_dims(dim, len(input.shape)), input.indexed_dim
     inner = [axis - rank + 1 for axis in axes if axis >= rank]
     entries = entries.sum(inner, keepdim=keepdim) if inner else entries
     kept = [axis for axis in range(rank) if axis not in axes]
@@ -71,7 +71,7 @@ def softmax(input: SparseTensor, dim: int, dtype: DType | None, log: bool) -> Sp
     summed = coalesced(input)
     if dtype is not None:
         summed = like(summed, summed.entries.to(dtype))
-    axis, rank = wrap_dim(dim, len(input.shape)), summed.sparse_dim()
+    axis, rank = wrap_dim(dim, len(input.shape)), summed.indexed_dim
     if axis >= rank:
         function = weft.log_softmax if log else weft.softmax
         return like(summed, function(summed.entries, axis - rank + 1))

@@ -17,7 +17,7 @@ from weft import Tensor
 from weft.errors import ArgumentError, IndexRangeError, NotDefinedError
 from weft.ops.primitives import take
 from weft.sparse import structure
-from weft.sparse.compressed import form_of, transposed
+from weft.sparse.compressed import form_of, turned, with_rows
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import wrap_dim, wrap_dims
 
@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 def permute(function: object, input: SparseTensor, *dims: Any) -> Any:
     """Dimensions in another order: sparse ones among themselves, those of the values among themselves."""
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
-    order, rank = wrap_dims(list(given), len(input.shape)), input.sparse_dim()
-    if len(order) != len(input.shape) or any(axis >= rank for axis in order[:rank]):
+    order, rank = wrap_dims(list(given), len(input.shape)), input.indexed_dim
+    batches = input.batch_dim
+    if (
+        len(order) != len(input.shape)
+        or any(axis >= rank for axis in order[:rank])
+        or any(axis >= batches for axis in order[:batches])
+    ):
         raise ArgumentError(
-            "permute: sparse dimensions and those of the values stay apart",
-            expected=f"an order in which the {rank} sparse dimensions come first",
+            "permute: batches, sparse dimensions and those of the values stay apart",
+            expected=f"an order of {len(input.shape)} dimensions in which those up to {rank} are sparse",
             got=str(list(given)),
             fix="use .to_dense() first",
         )
     if form_of(input) is not None:
-        return input if [*order] == [*range(len(order))] else transposed(input)
+        return input if [*order] == [*range(len(order))] else turned(input, order)
     rows = weft.stack([input.places[axis] for axis in order[:rank]]) if rank else input.places
     entries = input.entries.permute(0, *(axis - rank + 1 for axis in order[rank:]))
     same = input.coalesced and order[:rank] == tuple(range(rank))
@@ -59,7 +64,7 @@ def t(function: Callable[..., Tensor], input: SparseTensor) -> Any:
         dense = input.dense_dim()
         raise ArgumentError(
             "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
-            f"{input.sparse_dim()} sparse and {dense} dense dimensions",
+            f"{input.indexed_dim} sparse and {dense} dense dimensions",
             expected="a matrix",
             got=str(list(input.shape)),
             fix="use .transpose(dim0, dim1)",
@@ -69,18 +74,18 @@ def t(function: Callable[..., Tensor], input: SparseTensor) -> Any:
 
 def unsqueeze(function: object, input: Any, dim: int) -> Any:
     """A new dimension of size 1, sparse up to the last sparse one."""
-    axis, rank = wrap_dim(dim, len(input.shape) + 1), input.sparse_dim()
+    axis, rank = wrap_dim(dim, len(input.shape) + 1), input.indexed_dim
     shape = [*input.shape[:axis], 1, *input.shape[axis:]]
     if axis > rank:
         return like(input, input.entries.unsqueeze(axis - rank + 1), shape)
-    row = input.places[:1] * 0 if rank else weft.zeros(1, input._nnz(), dtype=weft.int64)
+    row = input.places[:1] * 0 if rank else weft.zeros(1, input.entry_count, dtype=weft.int64)
     places = weft.cat([input.places[:axis], row, input.places[axis:]])
     return make(places, input.entries, shape, input.coalesced)
 
 
 def squeeze(function: Callable[..., Tensor], input: NestedTensor, dim: int | None = None) -> Any:
     """Without dimensions of size 1: all, or those given."""
-    rank = input.sparse_dim()
+    rank = input.indexed_dim
     chosen = range(len(input.shape)) if dim is None else wrap_dims(dim, len(input.shape))
     gone = [axis for axis in chosen if input.shape[axis] == 1]
     kept = [axis for axis in range(rank) if axis not in gone]
@@ -98,14 +103,16 @@ def _chosen(
     input: SparseTensor, found: Any, rows: np.ndarray, shape: Sequence[int]
 ) -> SparseTensor:
     """Some of the entries, at other places."""
-    entries = take(input.entries, 0, structure.as_index(found, max(input._nnz(), 1)))
+    entries = take(input.entries, 0, structure.as_index(found, max(input.entry_count, 1)))
     return make(structure.as_indices(rows, len(found)), entries, shape)
 
 
 def select(function: object, input: Any, dim: int, index: Any) -> Any:
     """One slice of a dimension; dense where it was the last sparse one."""
-    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
-    size, place = input.shape[axis], int(index)
+    axis = wrap_dim(dim, len(input.shape))
+    of_batch = axis < input.batch_dim
+    input = input if of_batch else with_rows(input)
+    size, place, rank = input.shape[axis], int(index), input.indexed_dim
     if not -size <= place < size:
         raise IndexRangeError(
             f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {axis}",
@@ -123,6 +130,10 @@ def select(function: object, input: Any, dim: int, index: Any) -> Any:
     made = _chosen(input, found, rest, shape)
     if rank == 1:
         return made.entries.sum(0)
+    if of_batch:
+        return make(
+            made.places, made.entries, shape, input.coalesced, input.layout, input.index_dtype
+        )
     made.coalesced = input.coalesced
     return made
 
@@ -131,7 +142,7 @@ def index_select(
     function: Callable[..., Tensor], input: Any, dim: int, index: Tensor, *, out: object = None
 ) -> Any:
     """Slices of a dimension by index, in its order."""
-    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
+    axis, rank = wrap_dim(dim, len(input.shape)), input.indexed_dim
     wanted = index.reshape(-1)
     shape = [*input.shape[:axis], len(wanted), *input.shape[axis + 1 :]]
     if axis >= rank:
@@ -153,7 +164,7 @@ def index_select(
 
 def narrow(function: object, input: Any, dim: int, start: int, length: int) -> Any:
     """A range of a dimension."""
-    axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
+    axis, rank = wrap_dim(dim, len(input.shape)), input.indexed_dim
     start = start + input.shape[axis] if start < 0 else start
     if length < 0 or not 0 <= start <= start + length <= input.shape[axis]:
         raise ArgumentError(
@@ -180,12 +191,14 @@ def get(tensor: SparseTensor, index: object) -> Any:
     if Ellipsis in [part for part in parts if not isinstance(part, Tensor)]:
         where = next(n for n, part in enumerate(parts) if part is Ellipsis)
         parts[where : where + 1] = [slice(None)] * (len(tensor.shape) - len(parts) + 1)
-    found: Any = tensor
+    found: Any = tensor if tensor.batch_dim else with_rows(tensor)
     axis = 0
     for place, part in enumerate(parts):
         if not isinstance(found, SparseTensor):
             return found[(*[slice(None)] * axis, *parts[place:])]
-        if axis >= found.sparse_dim():
+        if axis >= found.batch_dim:
+            found = with_rows(found)
+        if axis >= found.indexed_dim:
             return _of_values(found, axis, parts[place:])
         if isinstance(part, slice) and part.step in (None, 1):
             start, stop, _ = part.indices(found.shape[axis])
@@ -209,8 +222,8 @@ def get(tensor: SparseTensor, index: object) -> Any:
 
 
 def _of_values(tensor: SparseTensor, axis: int, parts: list[object]) -> SparseTensor:
-    entries = tensor.entries[(slice(None), *[slice(None)] * (axis - tensor.sparse_dim()), *parts)]
-    return like(tensor, entries, [*tensor.shape[: tensor.sparse_dim()], *entries.shape[1:]])
+    entries = tensor.entries[(slice(None), *[slice(None)] * (axis - tensor.indexed_dim), *parts)]
+    return like(tensor, entries, [*tensor.shape[: tensor.indexed_dim], *entries.shape[1:]])
 
 
 def unbind(function: Callable[..., object], input: Tensor, dim: int = 0) -> Any:
@@ -229,12 +242,12 @@ def cat(function: object, tensors: Any, dim: int = 0, *, out: Tensor | None = No
     for tensor in tensors:
         if not isinstance(tensor, SparseTensor):
             raise _mixed("cat", tensor)
-        rank = tensor.sparse_dim()
+        rank = tensor.indexed_dim
         sizes = [list(x.shape[:axis]) + list(x.shape[axis + 1 :]) for x in (first, tensor)]
-        if axis >= rank or rank != first.sparse_dim() or sizes[0] != sizes[1]:
+        if axis >= rank or rank != first.indexed_dim or sizes[0] != sizes[1]:
             raise ArgumentError(
                 "cat: sparse tensors are joined along a sparse dimension, and agree in all others",
-                expected=f"shapes like {list(first.shape)} with {first.sparse_dim()} sparse dimensions",
+                expected=f"shapes like {list(first.shape)} with {first.indexed_dim} sparse dimensions",
                 got=f"{list(tensor.shape)} with {rank}, along {axis}",
                 fix="use .to_dense() first",
             )

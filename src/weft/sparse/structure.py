@@ -78,3 +78,23 @@ def products(columns: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
 def row_starts(rows: np.ndarray, count: int) -> Any:
     """The start of each row among entries ordered by row, and the end of the last: compressed rows."""
     return np.searchsorted(rows, np.arange(count + 1), "left").astype(np.int64)
+
+
+def starts_of_lines(
+    places: np.ndarray, axis: int, batch: tuple[int, ...], count: int
+) -> np.ndarray:
+    """The starts of the `count` lines of each batch of compressed matrices, whose entries are in order of batches, then
+    of lines along `axis`; each ends with the number of entries. Shapes: (*batch, count + 1)."""
+    batches = math.prod(batch)
+    lines = flat(places[:-2], batch) * count + places[len(batch) + axis]
+    starts = row_starts(lines, batches * count)
+    first = starts[np.arange(batches) * count][:, None]
+    per_batch = first + np.zeros((1, count + 1), np.int64)
+    per_batch[:, 1:] = starts[1:].reshape(batches, count)
+    return (per_batch - first).reshape(*batch, count + 1)
+
+
+def is_even(places: np.ndarray, batch: tuple[int, ...]) -> bool:
+    """True if each batch has as many entries."""
+    counts = np.bincount(flat(places[: len(batch)], batch), minlength=math.prod(batch))
+    return not len(counts) or bool((counts == counts[0]).all())

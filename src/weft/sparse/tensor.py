@@ -1,12 +1,15 @@
 """SparseTensor: a tensor of which only some entries are held, by indices and values.
 
-`places` (sparse dimensions, entries) says where, `entries` (entries, *dense sizes) what; both are ordinary tensors, and
-`entries` carries the graph. A SparseTensor is a Tensor by its type, shape and element type, but its handle shows no
-memory (`weft.engine.ir.view_transform.SPARSE`): what functions mean here stands in the table of `weft.sparse.dispatch`.
+`places` (indexed dimensions, entries) says where, `entries` (entries, *dense sizes) what; both are ordinary tensors,
+and `entries` carries the graph. The batch dimensions of a compressed tensor are indexed as its rows and columns are:
+they are the first rows of `places`. A SparseTensor is a Tensor by its type, shape and element type, but its handle
+shows no memory (`weft.engine.ir.view_transform.SPARSE`): what functions mean here stands in the table of
+`weft.sparse.dispatch`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,7 +65,7 @@ class SparseTensor(Tensor, asks=False):
     Args:
         arguments, keywords: those of the functions that make one; programs call these.
 
-    Shapes: the first `sparse_dim()` dimensions are indexed, the others are those of the values.
+    Shapes: batch dimensions, where the layout is compressed; `sparse_dim()` dimensions; those of the values.
 
     Example:
         >>> import weft
@@ -76,6 +79,7 @@ class SparseTensor(Tensor, asks=False):
     entries: Tensor
     coalesced: bool
     layout: Any = None
+    index_dtype: Any = None  # the type in which the indices of a compressed tensor are shown
     bags: Any = None  # the entries of a matrix by row, once a product has asked for them
 
     @classmethod
@@ -94,16 +98,21 @@ class SparseTensor(Tensor, asks=False):
     is_sparse = property(lambda self: self.layout is weft.sparse_coo)
     is_sparse_csr = property(lambda self: self.layout is weft.sparse_csr)
 
+    indexed_dim = property(lambda self: int(self.places.shape[0]))
+    batch_dim = property(lambda self: 0 if self.is_sparse else self.indexed_dim - 2)
+    entry_count = property(lambda self: int(self.places.shape[1]))
+
     def sparse_dim(self) -> int:
-        """The number of dimensions that are indexed."""
-        return int(self.places.shape[0])
+        """The number of dimensions that are indexed in each batch."""
+        return self.indexed_dim - self.batch_dim  # type: ignore[no-any-return]
 
     def dense_dim(self) -> int:
         """The number of dimensions of the values."""
-        return len(self.shape) - self.sparse_dim()
+        return len(self.shape) - self.indexed_dim  # type: ignore[no-any-return]
 
     def _nnz(self) -> int:
-        return int(self.places.shape[1])
+        batches = math.prod(self.shape[: self.batch_dim])
+        return self.entry_count // max(batches, 1)  # type: ignore[no-any-return]
 
     def is_coalesced(self) -> bool:
         """True if the entries are known to be in order, each position once."""
@@ -122,10 +131,15 @@ class SparseTensor(Tensor, asks=False):
         return self.places
 
     def values(self) -> Tensor:
-        """The entries: (entries, *dense sizes). Errors: RuntimeError before `coalesce()`, where by coordinates."""
+        """The entries: (*batch, entries, *dense sizes). Errors: RuntimeError before `coalesce()`, where by
+        coordinates."""
         if self.is_sparse:
             self._need_coalesced("values")
-        return self.entries.view_as(self.entries)
+        if not self.batch_dim:
+            return self.entries.view_as(self.entries)
+        return self.entries.reshape(
+            *self.shape[: self.batch_dim], self._nnz(), *self.entries.shape[1:]
+        )
 
     def _indices(self) -> Tensor:
         self._need_coo("_indices")
@@ -184,7 +198,7 @@ class SparseTensor(Tensor, asks=False):
         """
         return _above.mixed.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
-    def to_sparse(self, *args: object, **kwargs: object) -> SparseTensor:
+    def to_sparse(self, *args: object, **kwargs: object) -> Any:
         """This tensor, in another layout where one is named.
 
         Args:
@@ -196,7 +210,7 @@ class SparseTensor(Tensor, asks=False):
 
     def to_sparse_coo(self) -> SparseTensor:
         """This tensor with an index for each sparse dimension."""
-        return self.to_sparse(layout=weft.sparse_coo)
+        return self.to_sparse(layout=weft.sparse_coo)  # type: ignore[no-any-return]
 
     def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:
         """This matrix with compressed rows.
@@ -204,7 +218,7 @@ class SparseTensor(Tensor, asks=False):
         Args:
             dense_dim: how many of the last dimensions are dense; None: as many as now.
         """
-        return self.to_sparse(layout=weft.sparse_csr, dense_dim=dense_dim)
+        return self.to_sparse(layout=weft.sparse_csr, dense_dim=dense_dim)  # type: ignore[no-any-return]
 
     def to_sparse_csc(self, dense_dim: int | None = None) -> SparseTensor:
         """This matrix with compressed columns.
@@ -212,7 +226,7 @@ class SparseTensor(Tensor, asks=False):
         Args:
             dense_dim: how many of the last dimensions are dense; None: as many as now.
         """
-        return self.to_sparse(layout=weft.sparse_csc, dense_dim=dense_dim)
+        return self.to_sparse(layout=weft.sparse_csc, dense_dim=dense_dim)  # type: ignore[no-any-return]
 
     def to_sparse_bsr(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
         """This matrix in blocks, with compressed rows of them.
@@ -221,7 +235,7 @@ class SparseTensor(Tensor, asks=False):
             blocksize: the rows and columns of a block.
             dense_dim: how many of the last dimensions are dense; None: as many as now.
         """
-        return self.to_sparse(layout=weft.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+        return self._in_blocks(weft.sparse_bsr, blocksize, dense_dim)
 
     def to_sparse_bsc(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
         """This matrix in blocks, with compressed columns of them.
@@ -230,7 +244,12 @@ class SparseTensor(Tensor, asks=False):
             blocksize: the rows and columns of a block.
             dense_dim: how many of the last dimensions are dense; None: as many as now.
         """
-        return self.to_sparse(layout=weft.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
+        return self._in_blocks(weft.sparse_bsc, blocksize, dense_dim)
+
+    def _in_blocks(self, layout: Layout, blocksize: Shape, dense_dim: int | None) -> SparseTensor:
+        return self.to_sparse(  # type: ignore[no-any-return]
+            layout=layout, blocksize=blocksize, dense_dim=dense_dim
+        )
 
     def _need_coo(self, name: str) -> None:
         if self.layout is not weft.sparse_coo:
@@ -369,6 +388,7 @@ class SparseTensor(Tensor, asks=False):
                 fix="use the operation that returns a new tensor",
             )
         self.places, self.entries, self.coalesced = other.places, other.entries, other.coalesced
+        self.index_dtype, self.bags = other.index_dtype, None
         return self
 
     def __repr__(self) -> str:
@@ -398,8 +418,8 @@ class SparseTensor(Tensor, asks=False):
         return like(self, deepcopy(self.entries, memo))
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        shape, layout = tuple(self.shape), self.layout.name
-        return rebuilt, (self.places, self.entries, shape, self.coalesced, layout)
+        shape, names = tuple(self.shape), (self.layout.name, self.index_dtype.name)
+        return rebuilt, (self.places, self.entries, shape, self.coalesced, *names)
 
     def __array__(self, dtype: DType | None = None, copy: object = None) -> Any:
         raise ArgumentTypeError(
@@ -455,29 +475,37 @@ def make(
     shape: Any,
     coalesced: bool = False,
     layout: Layout | None = None,
+    index_dtype: DType | None = None,
 ) -> SparseTensor:
     """A sparse tensor of parts that are known to fit; with less than two entries it is coalesced.
 
-    Shapes: (sparse dimensions, entries), (entries, *dense sizes) -> shape.
+    Shapes: (indexed dimensions, entries), (entries, *dense sizes) -> shape.
     """
     made = handle(tuple(shape), entries.dtype)
     made.places, made.entries = places, entries
     made.coalesced = coalesced or entries._shape[0] < 2
     made.layout = weft.sparse_coo if layout is None else layout
+    made.index_dtype = weft.int64 if index_dtype is None else index_dtype
     return made
 
 
 def like(tensor: SparseTensor, entries: Tensor, shape: Any = None) -> SparseTensor:
     """Other values at the same places."""
     shape = tensor.shape if shape is None else shape
-    return make(tensor.places, entries, shape, tensor.coalesced, tensor.layout)
+    return make(tensor.places, entries, shape, tensor.coalesced, tensor.layout, tensor.index_dtype)
 
 
 def rebuilt(
-    places: Tensor, entries: Tensor, shape: tuple[int, ...], coalesced: bool, layout: str
+    places: Tensor,
+    entries: Tensor,
+    shape: tuple[int, ...],
+    coalesced: bool,
+    layout: str,
+    index_dtype: str = "int64",
 ) -> SparseTensor:
     """Rebuild a sparse tensor; unpickling calls it."""
-    return make(places, entries, shape, coalesced, getattr(weft, layout))
+    names = getattr(weft, layout), getattr(weft, index_dtype)
+    return make(places, entries, shape, coalesced, *names)
 
 
 def entries_at(tensor: SparseTensor, other: Any) -> Any:

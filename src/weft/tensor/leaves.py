@@ -395,6 +395,18 @@ def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -
     return made
 
 
+def need_out_without_gradient(out: Tensor, result: Tensor) -> None:
+    """Errors: RuntimeError where a gradient would be needed of what is written to an `out=` tensor."""
+    if is_grad_enabled() and (out.requires_grad or result.requires_grad):
+        raise GradientError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad.",
+            expected="tensors without gradient",
+            got="requires_grad=True",
+            fix="leave out= away, or use weft.no_grad()",
+        )
+
+
 def give_out(out: Tensor, result: Tensor) -> Tensor:
     """Give an `out=` tensor the value of a result, in its own dtype. One of another shape is resized, with a warning
     unless it was empty.
@@ -408,14 +420,7 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
             got="a dual tensor",
             fix="leave out= away",
         )
-    if is_grad_enabled() and (out.requires_grad or result.requires_grad):
-        raise GradientError(
-            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad.",
-            expected="tensors without gradient",
-            got="requires_grad=True",
-            fix="leave out= away, or use weft.no_grad()",
-        )
+    need_out_without_gradient(out, result)
     if result._dtype.category > out._dtype.category:
         raise DTypeError(
             f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}",
