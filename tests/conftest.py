@@ -21,6 +21,7 @@ from weft.config import config
 from weft.engine.ir.tape import tape
 from weft.engine.replay import cache as replay_cache
 from weft.engine.runtime import executable_cache
+from weft.testing.tuned import tuned
 
 sys.path.insert(0, str(Path(__file__).parent / "samples"))  # what tests of several rooms share
 
@@ -104,6 +105,13 @@ def verified() -> Iterator[None]:
     before, config.verify = config.verify, True
     yield
     config.verify = before
+
+
+@pytest.fixture
+def known_soon() -> Iterator[None]:
+    """What comes back soon is scheduled the second time, and not interpreted for a few times more."""
+    with tuned("tiering", soon_part=0.0):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -103,7 +103,7 @@ def test_what_is_forgotten_is_freed(small: None) -> None:
     assert after[0] <= before[0] + ROOM and after[1] <= before[1] + ROOM
 
 
-def test_a_known_program_keeps_its_code(small: None) -> None:
+def test_a_known_program_keeps_its_code(small: None, known_soon: None) -> None:
     """Its kernels are forgotten by their words, and their libraries by the compiler; it runs on."""
     x = weft.tensor([[0.5, -1.0], [2.0, 0.25]])
     first = [known(x) for _ in range(4)]

@@ -188,7 +188,7 @@ def test_composites_record_one_gradient_node_with_a_name() -> None:
         assert result.grad_fn.edges[0].variable is x
 
 
-def test_numbers_are_arguments_of_a_program_and_not_part_of_it() -> None:
+def test_numbers_are_arguments_of_a_program_and_not_part_of_it(known_soon: None) -> None:
     """A learning rate that changes at each step neither compiles nor schedules anew."""
 
     def step(rate: float) -> float:

@@ -16,7 +16,7 @@ from weft.engine.runtime import executable_cache as _flushes  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
-def nothing_known() -> Iterator[None]:
+def nothing_known(known_soon: None) -> Iterator[None]:
     weft.realize()
     cache.clear()
     yield

@@ -24,7 +24,7 @@ from weft.optim import updating
 
 
 @pytest.fixture(autouse=True)
-def verifying() -> Iterator[None]:
+def verifying(known_soon: None) -> Iterator[None]:
     weft.realize()
     cache.clear()
     before = conditions.set_verifying(True)

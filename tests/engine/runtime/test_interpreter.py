@@ -69,7 +69,7 @@ def a_chain(length: int = 40) -> Any:
     return x
 
 
-def test_the_first_time_nodes_run_alone_and_then_together() -> None:
+def test_the_first_time_nodes_run_alone_and_then_together(known_soon: None) -> None:
     def steps(count: int) -> None:
         x = weft.linspace(-1, 1, 24)
         for _ in range(count):

@@ -16,7 +16,7 @@ from weft.engine.runtime import executable_cache
 
 
 @pytest.fixture(autouse=True)
-def _nothing_known() -> None:
+def _nothing_known(known_soon: None) -> None:
     weft.realize()
     executable_cache.clear()
 

@@ -20,7 +20,7 @@ from weft.testing.tuned import unfused
 
 
 @pytest.fixture(autouse=True)
-def from_the_start(verified: None) -> None:
+def from_the_start(verified: None, known_soon: None) -> None:
     weft.realize()
     executable_cache.clear()
 

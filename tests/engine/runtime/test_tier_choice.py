@@ -62,8 +62,12 @@ def test_what_takes_turns_is_interpreted_until_that_has_cost_as_much() -> None:
     assert [sum(each) for each in rounds] == [12, 12, 0, 0]
 
 
-def test_one_that_comes_back_soon_is_scheduled_at_once() -> None:
-    assert [counted(70)["interpreted"] for _ in range(3)] == [1, 0, 0]
+def test_one_that_comes_back_soon_is_interpreted_for_a_part_of_the_price() -> None:
+    """Ten runs at 1 us a node for 10.5 us a node of scheduling, or a part of them."""
+    for length, part, runs in ((70, 1.0, 10), (71, 0.5, 5), (72, 0.25, 2), (73, 0.0, 1)):
+        with tuned("tiering", schedule_ns=10_500, soon_part=part):
+            interpreted = [counted(length)["interpreted"] for _ in range(12)]
+        assert interpreted == [1] * runs + [0] * (12 - runs), part
 
 
 def test_looks_of_unknown_flushes_are_put_off_until_forgotten() -> None:

@@ -67,6 +67,7 @@ cdef class Tiering(Record):
     cdef readonly double compile_ns
     cdef readonly long long most_waits
     cdef readonly long long soon_flushes
+    cdef readonly double soon_part
     cdef readonly double traffic_ns_of_a_kb
     cdef readonly long long unknown_nodes
     cdef readonly long long nodes_of_an_unknown_one

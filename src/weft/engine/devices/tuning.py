@@ -190,6 +190,8 @@ class Tiering(Record):
         self.most_waits = take("most_waits")
         # flushes within which what comes back is taken to go on coming
         self.soon_flushes = take("soon_flushes")
+        # the part of the price of scheduling that it may lose before it is scheduled
+        self.soon_part = take("soon_part")
         # storing and reading values that fusion keeps in registers
         self.traffic_ns_of_a_kb = take("traffic_ns_of_a_kb")
         # nodes of a flush that may go through the passes one by one

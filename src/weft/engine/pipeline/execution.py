@@ -33,7 +33,6 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     LASTING,
     NEW,
-    SOON,
     FlushFingerprint,
     fingerprint_of,
 )
@@ -395,11 +394,11 @@ def copy_over(node: Node) -> cython.void:
 def is_interpreted(
     tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, comes: cython.int
 ) -> cython.bint:
-    """Run a flush that has not come just before node by node, if that pays; True if it has run. A node that cannot
+    """Run a flush that is no known program node by node, if that pays; True if it has run. A node that cannot
     run alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node
     runs twice. Flushes under anomaly mode are not interpreted."""
     every: cython.bint = config.interpreter == "every"
-    if config.interpreter == "none" or (comes == SOON and not every) or tape.mode.anomaly:
+    if config.interpreter == "none" or tape.mode.anomaly:
         return False
     if config.explain:  # somebody asks about programs
         return False
@@ -410,7 +409,7 @@ def is_interpreted(
     if not device.capabilities.calls_kernels or queue.flushes_subnormals(len(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
-    gain_ns: cython.double = flush.gain_ns(comes != NEW, lost_ns(fingerprint))
+    gain_ns: cython.double = flush.gain_ns(comes, lost_ns(fingerprint))
     if not flush.can_run or not (every or (gain_ns > 0 and may_know_most(pending))):
         flush.stop()
         return False

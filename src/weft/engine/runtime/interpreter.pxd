@@ -14,7 +14,7 @@ cdef class Interpretation:
     cdef Py_ssize_t most_misses
     cdef NodeTimes times  # None while nobody records
 
-    cdef double gain_ns(self, bint again, double lost_ns) noexcept
+    cdef double gain_ns(self, int comes, double lost_ns) noexcept
     cdef int hold(self, Node node) except -1
     cdef Node operand(self, Py_ssize_t number)
     cdef bint release(self) noexcept

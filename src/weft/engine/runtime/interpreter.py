@@ -25,6 +25,7 @@ from cython.cimports.weft.engine.ir.primitive import (
     STRIDED,
     Primitive,
 )
+from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
@@ -58,7 +59,7 @@ def pays(pending: list) -> bool:
     """True if nodes can run one by one, in less time than to be scheduled and then run."""
     flush: Interpretation = Interpretation(pending)
     flush.stop()
-    return flush.can_run and flush.gain_ns(False, 0) > 0
+    return flush.can_run and flush.gain_ns(NEW, 0) > 0
 
 
 @cython.cfunc
@@ -125,12 +126,15 @@ class Interpretation:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def gain_ns(self, again: cython.bint, lost_ns: cython.double) -> cython.double:
-        """The time that interpreting spares: scheduling, less what it takes longer than the known program, this time
-        and, if the flush has come before (`again`), so far."""
-        if again:
-            return self.estimate.schedule_ns - spared_ns(cython.address(self.estimate)) - lost_ns
-        return self.estimate.schedule_ns + self.estimate.known_ns - self.estimate.first_ns
+    def gain_ns(self, comes: cython.int, lost_ns: cython.double) -> cython.double:
+        """The time that interpreting spares: scheduling, or a part of it where the flush comes back soon, less what it
+        takes longer than the known program, this time and, if the flush has come before, so far."""
+        if comes == NEW:
+            return self.estimate.schedule_ns + self.estimate.known_ns - self.estimate.first_ns
+        price: cython.double = self.estimate.schedule_ns
+        if comes == SOON:
+            price *= default_device().tuning.tiering.soon_part
+        return price - spared_ns(cython.address(self.estimate)) - lost_ns
 
     @cython.cfunc
     @cython.inline

@@ -4,9 +4,9 @@
 In: a flush's nodes, and how its structure has come before. Out: estimates of what each tier takes (`Estimate`), how a
 structure comes (`recurrence`), and what interpreting it has cost so far. The rule is that of ski rental, to rent until
 the rent paid is the price: a flush is interpreted until what that has cost, beyond running it as a known program,
-reaches what scheduling it costs. Whatever comes then, the two together are at most twice the least that there was. A
-structure that comes back soon is scheduled at once: training steps do, and go on for long. No bit of a value depends
-on any of this.
+reaches what scheduling it costs. Whatever comes then, the two together are at most twice the least that there was. For
+a structure that comes back soon a quarter of the price is enough: training steps do, and go on for long. No bit of a
+value depends on any of this.
 
 `counters` holds what was estimated and what became of it: a program whose runs have not spared yet what scheduling it
 took was a misprediction, so far.

@@ -368,7 +368,7 @@ def step(n):
     y.sum().backward()
     return x.grad.tolist()
 for n in range(1, 25):
-    for _ in range(2):
+    for _ in range(8):
         step(n)
 """
 

@@ -86,6 +86,7 @@ TUNING = tuning.Tuning(
         compile_ns=3_000_000,
         most_waits=8,
         soon_flushes=8,
+        soon_part=0.25,
         traffic_ns_of_a_kb=40,
         unknown_nodes=8,
         nodes_of_an_unknown_one=16,
