@@ -21,7 +21,8 @@ import numpy as np
 
 from weft.distributed.backends.protocol import ANY_SOURCE, Communicator, Request
 from weft.distributed.errors import DistBackendError
-from weft.distributed.progress import Operation, Pause
+from weft.distributed.pauses import Pause
+from weft.distributed.progress import Operation
 
 NOTE_TAG = 1
 MONITORED = (
@@ -31,6 +32,8 @@ NOTE_BYTES, IDENTITY_BYTES = 2048, 256
 LAST_WORDS_S = 0.15  # from when a process is gone until what waits for it fails: its last messages may be on the way
 ANSWER_S = 0.5  # from the question where a rank is until it counts as missing
 CHECK_EVERY_S = 0.05
+STOPPED_S = 3.0  # for which a process of this machine is seen stopped until what waits for it fails
+BLIND_S = 1.0  # between two looks, of a process that was stopped itself
 
 
 Note = dict[str, Any]
@@ -93,6 +96,7 @@ class Peers:
         self._own = self._identities[control.rank]
         self._checked = 0.0
         self._gone: dict[int, Gone] = {}
+        self._stopped: dict[int, tuple[float, float]] = {}  # since when, and when seen last
         self._asked: dict[int, float] = {}  # by operation, since when its peers have been asked
         self._answers: dict[int, Places] = {}
         self._sent: list[Request] = []
@@ -160,7 +164,10 @@ class Peers:
         self._checked = now
         for rank, other in enumerate(self._identities):
             seen = other.machine == self._own.machine and other.started and rank not in self._gone
-            if seen and rank != self._control.rank and self.is_dead(rank):
+            if not seen or rank == self._control.rank:
+                continue
+            self._see_stopped(rank, now)
+            if self.is_dead(rank):
                 reason = (
                     f"rank {rank} is gone: process {other.pid} was killed, or ended without a word"
                 )
@@ -169,6 +176,20 @@ class Peers:
             other = self._identities[rank]
             reason = f"rank {rank} is gone: process {other.pid} was killed, or cannot be reached"
             self._gone[rank] = Gone(reason, now, {}, is_told=False)
+
+    def _see_stopped(self, rank: int, now: float) -> None:
+        """Keep since when a process has been stopped by a signal. Where this one did not look for a while, it was
+        stopped as well, as by Ctrl-Z, and the time begins anew."""
+        if _state(self._identities[rank].pid)[0] != "T":
+            self._stopped.pop(rank, None)
+            return
+        since, last = self._stopped.get(rank, (now, now))
+        self._stopped[rank] = (since if now - last < BLIND_S else now, now)
+
+    def _is_stopped(self, rank: int) -> bool:
+        """True if a process has been stopped for so long that nobody waits for it any more."""
+        since, last = self._stopped.get(rank, (0.0, 0.0))
+        return last - since > STOPPED_S
 
     def is_dead(self, rank: int) -> bool:
         """True if a process of this machine has ended."""
@@ -206,6 +227,9 @@ class Peers:
             )
             if gone is not None and not has_done and now - gone.since > LAST_WORDS_S:
                 self._fail(operation, gone.reason)
+            elif gone is None and self._is_stopped(rank):
+                pid = self._identities[rank].pid
+                self._give_up(operation, f"rank {rank} is stopped (process {pid})")
         if operation.lost and now - operation.lost_since > ANSWER_S:
             self._fail(operation, f"the connection to another rank is lost: {operation.lost}")
         if not operation.done and now > operation.deadline:
@@ -215,6 +239,15 @@ class Peers:
         if operation.key is not None:
             self.broken.setdefault(operation.key[0], reason)
         operation.fail(lost(operation.what, reason, operation.where))
+
+    def _give_up(self, operation: Operation, reason: str) -> None:
+        """Fail an operation, and say so to the other ranks of its group."""
+        if operation.done:
+            return
+        self._fail(operation, reason)
+        if operation.key is not None:
+            told = f"rank {self._control.rank} has given up: {reason}"
+            self.tell(operation.ranks, "broken", group=operation.key[0], reason=told)
 
     def _expire(self, operation: Operation, now: float) -> None:
         """Ask the other ranks where they are; a moment later fail the operation and say so to those of its group."""
@@ -227,10 +260,7 @@ class Peers:
             del self._asked[id(operation)]
             within = f"not all ranks came within the timeout of {operation.timeout:g} s"
             reason = f"{within}: {self._absence(operation)}"
-            self._fail(operation, reason)
-            if operation.key is not None:
-                told = f"rank {self._control.rank} has given up: {reason}"
-                self.tell(operation.ranks, "broken", group=operation.key[0], reason=told)
+            self._give_up(operation, reason)
 
     def _absence(self, operation: Operation) -> str:
         """The ranks that an operation waits for in vain, and what is known of them."""

@@ -3,13 +3,11 @@
 An `Operation` is a generator that yields each transfer that it waits for. A `Channel` is a queue of operations of which
 the first one runs: that of a group, or of the messages between two ranks. `Progress` lets all channels go on, while a
 thread waits, and on a thread of its own while an operation is under way that nobody waits for yet. No processor is kept
-busy by waiting: after a few tests a waiting thread sleeps, at most a millisecond at a time.
+busy by waiting: after a few tests a waiting thread sleeps (`pauses`).
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
 import time
 from collections import deque
@@ -17,22 +15,13 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from weft.distributed.backends.protocol import Request
+from weft.distributed.pauses import LONGEST_SLEEP_S, Pause
 from weft.errors import WeftError
 
 T = TypeVar("T")
 Steps = Generator[Request, None, T]
 
-TESTS_BEFORE_SLEEP = 32
-SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 20e-6, 1e-3
 LOOK_EVERY_S = 0.02
-PR_SET_TIMERSLACK = 29  # of Linux: how late a thread's sleeps may end, by default 50 us
-SLACK_NS = 1000
-
-
-def _wake_exactly() -> None:
-    """Have this thread's sleeps end when they should: a sleep of 20 us takes 90 otherwise."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
 
 
 class _Never:
@@ -94,29 +83,6 @@ class Operation:
 
 
 Channel = deque[Operation]
-_thread = threading.local()
-
-
-class Pause:
-    """Waiting that begins with a few turns without sleep, and sleeps longer and longer; shortly while data move."""
-
-    def __init__(self) -> None:
-        self._turns, self._sleep = 0, SHORTEST_SLEEP_S
-        if not getattr(_thread, "is_exact", False):
-            _thread.is_exact = True
-            _wake_exactly()
-
-    def rest(self, moved: bool, is_moving: bool = False) -> None:
-        """Wait for a moment, or not at all after something has moved; `is_moving` where data are on their way, which
-        do not move on between tests."""
-        if moved:
-            self._turns, self._sleep = 0, SHORTEST_SLEEP_S
-            return
-        self._turns += 1
-        if self._turns > TESTS_BEFORE_SLEEP:
-            time.sleep(self._sleep)
-            if not is_moving:
-                self._sleep = min(self._sleep * 1.5, LONGEST_SLEEP_S)
 
 
 class Progress:

@@ -17,19 +17,19 @@ BLOCKS, BLOCK_SIZE = 8, 3
 
 
 class Dynamic(nn.Module):
-    """Another depth and other layers for each example."""
+    """Another depth and other layers for each example, with dropout."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.left, self.right = nn.Linear(6, 16), nn.Linear(16, 16), nn.Linear(16, 16)
-        self.last = nn.Linear(16, 4)
+        self.last, self.dropout = nn.Linear(16, 4), nn.Dropout(0.25)
 
     def forward(self, x: Any) -> Any:
         """One example."""
         h = self.first(x).tanh()
         for step in range(1 + int(x[0] > 0.5) + int(x[1] > 0.5)):
             h = (self.left if x[2 + step] > 0.5 else self.right)(h).tanh()
-        return self.last(h)
+        return self.last(self.dropout(h))
 
 
 def bits(tensor: Any) -> str:
@@ -56,6 +56,8 @@ def main() -> None:
         losses: list[str] = []
         own: list[Any] = []
         for indices in sampler:
+            step = epoch * 2 + len(losses)
+            weft.manual_seed(step * BLOCKS + parallel.blocks[len(own)])
             cost = [nn.functional.cross_entropy(parallel(xs[i]), ys[i]) for i in indices]
             own.append(weft.stack(cost).mean())
             own[-1].backward()

@@ -1,5 +1,5 @@
-"""Steps of training, or a loop of collectives, in which one rank goes wrong: `faults.py HOW`, with a timeout of three
-seconds. HOW may begin with "forward" or "backward", where it does so in a step."""
+"""Steps of training, or a loop of collectives, in which one rank goes wrong: `faults.py HOW`, with a timeout of six
+seconds for one that hangs. HOW may begin with "forward" or "backward", where it does so in a step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def reduce_often() -> None:
 
 def main() -> None:
     # Only a rank that hangs is found by the timeout: others are not to be taken for one on a busy machine.
-    dist.init_process_group(timeout=timedelta(seconds=6 if HOW in ("stop", "hang") else 120))
+    dist.init_process_group(timeout=timedelta(seconds=6 if HOW == "hang" else 120))
     dist.barrier()
     begun = time.monotonic()
     try:

@@ -13,7 +13,7 @@ class LocalCommunicator:
     """A group of one process."""
 
     rank, size = 0, 1
-    record_bytes, has_direct_messages = 1 << 13, False
+    record_bytes, bytes_beside, has_direct_messages = 1 << 13, 1 << 20, False
 
     def __init__(self) -> None:
         self._messages: dict[int, deque[Array]] = {}

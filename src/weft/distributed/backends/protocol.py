@@ -44,6 +44,7 @@ class Communicator(Protocol):
     rank: int
     size: int
     record_bytes: int  # of each member, that all_gather carries as fast as fewer
+    bytes_beside: int  # from all others, that are worth less than an exchange more
     has_direct_messages: bool  # a message goes from memory to memory, by nobody else
 
     def all_gather(

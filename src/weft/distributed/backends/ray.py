@@ -169,7 +169,7 @@ class _Transfer:
 class RayCommunicator:
     """Processes of a Ray cluster that meet at one office: by default that of which their name is the address."""
 
-    record_bytes, has_direct_messages = 1 << 13, False
+    record_bytes, bytes_beside, has_direct_messages = 1 << 13, 1 << 20, False
 
     def __init__(self, name: str, rank: int, size: int, office: _Office | None = None) -> None:
         self.rank, self.size = rank, size

@@ -1,10 +1,10 @@
 """Agreement: before data moves, the ranks of a group compare what they call.
 
 Each collective begins with one small all-gather of records of one size: a digest of what has to be equal on all ranks
-(operation, reduction, element type, shape, root), and the rank's own data if these fit. Up to a megabyte they are on
-their way beside the record, in a message to each rank, so that nobody waits twice: each wait may take a time slice of
-whoever else runs. Several calls that go together are one record. Where digests differ, all ranks see it, take what came
-beside them out of the way, exchange what they called and where, and raise the same error.
+(operation, reduction, element type, shape, root), and the rank's own data if these fit. Up to a megabyte, and some of
+all ranks, they are on their way beside the record, in a message to each rank, so that nobody waits twice: each wait may
+take a time slice of whoever else runs. Several calls that go together are one record. Where digests differ, all ranks
+see it, take what came beside them out of the way, exchange what they called and where, and raise the same error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DIGEST_BYTES, COUNT_AT, BESIDE_AT, HEADER_BYTES, TEXT_BYTES = 16, 20, 24, 28, 512
 IN_RECORD, BESIDE = 1, 2  # where the data of a rank are
 MOST_TABLE_BYTES = 1 << 14  # of the records of all ranks
-MOST_BYTES_BESIDE = 1 << 20  # that a rank receives from all others
+MOST_BYTES_BESIDE = 1 << 20  # that a rank sends to each other one
 
 
 class CollectiveCall(NamedTuple):
@@ -57,7 +57,8 @@ def _place(group: ProcessGroup, nbytes: int) -> int:
     """The place of so many bytes of data: IN_RECORD, BESIDE, or 0 for those that are too many."""
     if nbytes <= _inline_bytes(group):
         return IN_RECORD
-    return BESIDE if nbytes * (group.size() - 1) <= MOST_BYTES_BESIDE else 0
+    is_received_soon = nbytes * (group.size() - 1) <= group.communicator.bytes_beside
+    return BESIDE if nbytes <= MOST_BYTES_BESIDE and is_received_soon else 0
 
 
 def agree(
