@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 import subprocess
 import sys
@@ -245,3 +246,57 @@ def test_results_are_written_to_out(lib: Any) -> None:
     for operand, out in ((given, lib.zeros(2, 2)), (lib.ones(2, 2), given)):
         with pytest.raises((RuntimeError, TypeError)):
             lib.sin(operand, out=out)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (2, 1)), ((2, 1, 3), (4, 1)), ((3,), (2, 3)), ((1, 1), (2, 3))]
+)
+def test_products_of_elements_broadcast(shapes: Any) -> None:
+    one, other = (weft.arange(math.prod(shape)).reshape(shape) % 3 + 0.0 for shape in shapes)
+    wanted = (one * other).tolist()
+    assert (one.to_sparse() * other.to_sparse()).to_dense().tolist() == wanted
+    assert (one.to_sparse() * other).to_dense().tolist() == wanted
+    with pytest.raises(RuntimeError, match="expected sizes"):
+        weft.ones(2, 3).to_sparse() * weft.ones(5, 7).to_sparse()
+
+
+@both
+def test_nothing_is_added_to_entries_of_other_dimensions(lib: Any) -> None:
+    some = lib.ones(2, 3).to_sparse(1)
+    for found in (some + lib.zeros(2, 3).to_sparse(), lib.zeros(2, 3).to_sparse() + some):
+        assert found.to_dense().tolist() == [[1.0] * 3] * 2
+    assert lib.is_nonzero(lib.ones(1).to_sparse()) and not lib.is_nonzero(lib.zeros(1).to_sparse())
+    assert some.clone().floor_divide_(2).to_dense().tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr", "bsc"])
+def test_gradient_checks_of_sparse_functions(lib: Any, layout: str, masked: bool) -> None:
+    check = lib.sparse.as_sparse_gradcheck(lib.autograd.gradcheck)
+    dense = lib.tensor([[1.0, 0.0], [2.0, 0.0]], dtype=lib.float64)
+    block = {"blocksize": (1, 2)} if layout in ("bsr", "bsc") else {}
+    x = dense.to_sparse(layout=getattr(lib, f"sparse_{layout}"), **block).requires_grad_()
+    for function in (
+        lambda x: x,
+        lambda x: x.to_dense(),
+        lambda x: x.values(),
+        lambda x: x.to_sparse_coo(),
+    ):
+        assert check(function, (x,), masked=masked)
+
+
+def test_a_wrong_gradient_of_a_sparse_function_is_found() -> None:
+    class Twice(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 3
+
+    check = weft.sparse.as_sparse_gradcheck(weft.autograd.gradcheck)
+    x = weft.eye(2, dtype=weft.float64).to_sparse().requires_grad_()
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        check(lambda x: Twice.apply(x.to_dense()), (x,))

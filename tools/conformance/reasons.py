@@ -44,6 +44,15 @@ DIFFERENCES = {
     "strides of tensors without elements, and of dimensions of size 1": (
         "those of a contiguous tensor where it is one: they lead to no element; a broadcast of such may lie otherwise"
     ),
+    "`autograd.grad(y, x)` of an `x` that lies by columns or in `channels_last`": (
+        "may lie row by row, with the same values; `x.grad` of a leaf lies as the leaf does"
+    ),
+    "gradients of sparse leaves": (
+        "have entries where the leaf has; after `x.sum()`, PyTorch's is dense, of ones everywhere"
+    ),
+    "`to_sparse(layout=...)` from blocks to elements, and of batches into blocks": (
+        "works, as from every layout into every other; PyTorch refuses some"
+    ),
     "views made under `no_grad`": "do not require grad, as all else that is made there",
     "`complex32`": "a name only: no operation has a kernel for complex numbers of two halves",
     "`detect_anomaly()`": (

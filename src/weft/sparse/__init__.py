@@ -12,6 +12,7 @@ Start with `tensor`; what functions do to sparse tensors is in the table of `dis
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -35,7 +36,7 @@ from weft.sparse.making import sparse_coo_tensor, sparse_mask
 from weft.sparse.older import TYPES as _TYPES
 from weft.sparse.older import spdiags as spdiags
 from weft.sparse.tensor import Above as _Above
-from weft.sparse.tensor import SparseTensor, no_memory, shown
+from weft.sparse.tensor import SparseTensor, like, no_memory, shown
 from weft.sparse.tensor import bind as _bind
 
 _bind(
@@ -48,10 +49,21 @@ _bind(
         shaping=_later("weft.sparse.shaping"),
     )
 )
-__all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
+_sparse_inputs = _later("weft.autograd.gradient_checks.sparse_inputs")
+__all__ = [
+    "SparseTensor",
+    "addmm",
+    "as_sparse_gradcheck",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "sum",
+]
 _INSIDE = (
-    accumulate, as_dense, lookup, no_memory, shown, sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor,
-    sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor, sparse_mask, to_sparse, total,
+    accumulate, as_dense, like, lookup, no_memory, shown, sparse_bsc_tensor, sparse_bsr_tensor,
+    sparse_compressed_tensor, sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor, sparse_mask, to_sparse,
+    total,
 )  # fmt: skip
 
 
@@ -127,6 +139,38 @@ def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Any:
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Any:
     """The logarithm of `softmax`."""
     return reductions.softmax(_need_sparse("log_softmax", input), dim, dtype, True)
+
+
+def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
+    """A gradient check for functions of sparse tensors, whose results may be sparse too.
+
+    Args:
+        gradcheck: `weft.autograd.gradcheck`, or a function that takes what it takes.
+
+    Returns: a function of `gradcheck`'s arguments. With `masked=True` the entries of sparse inputs are moved one by
+        one, else all of their elements are.
+
+    Example:
+        >>> import weft
+        >>> check = weft.sparse.as_sparse_gradcheck(weft.autograd.gradcheck)
+        >>> x = weft.eye(2, dtype=weft.float64).to_sparse_csr().requires_grad_()
+        >>> check(lambda x: x.to_sparse_coo() * 2, (x,))
+        True
+    """
+
+    @functools.wraps(gradcheck)
+    def of_sparse(
+        func: Callable[..., object],
+        inputs: Tensor | list[Tensor],
+        *args: object,
+        masked: bool = False,
+        **kwargs: object,
+    ) -> bool:
+        arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        called, values = _sparse_inputs.by_values(func, arguments, masked)
+        return gradcheck(_sparse_inputs.with_dense_outputs(called), values, *args, **kwargs)
+
+    return of_sparse
 
 
 class check_sparse_tensor_invariants:  # noqa: N801 - PyTorch's name

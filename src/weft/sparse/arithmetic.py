@@ -21,6 +21,7 @@ from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.compressed import even
 from weft.sparse.making import coalesced, positions
+from weft.sparse.shaping import broadcast
 from weft.sparse.tensor import SparseTensor, like, make, no_memory
 from weft.tensor.arguments import widen
 
@@ -114,6 +115,10 @@ def _added_to(base: Tensor, other: SparseTensor, entries: Tensor) -> Tensor:
 
 def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     """The entries of both; summed by place where both were."""
+    dtype = weft.promote_types(one.dtype, other.dtype)
+    if one.indexed_dim != other.indexed_dim and 0 in (one.entry_count, other.entry_count):
+        some = one if other.entry_count == 0 else other
+        return like(some, some.entries.to(dtype))
     if one.indexed_dim != other.indexed_dim:
         raise ShapeError(
             "add: expected both sparse tensors to have the same number of sparse dimensions",
@@ -121,7 +126,6 @@ def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
             got=str(other.indexed_dim),
             fix="make both with one sparse_dim",
         )
-    dtype = weft.promote_types(one.dtype, other.dtype)
     made = make(
         weft.cat([one.places, other.places], 1),
         weft.cat([one.entries.to(dtype), other.entries.to(dtype)]),
@@ -140,11 +144,26 @@ def mul(function: Callable[..., Tensor], input: Any, other: Any, *, out: object 
         return like(input, function(input.entries, other))
     if _number(input):
         return like(other, function(input, other.entries))
+    input, other = _of_one_shape(input, other)
     if isinstance(input, SparseTensor) and isinstance(other, SparseTensor):
         return _common(function, input, other)
     if isinstance(input, SparseTensor):
         return like(input, function(input.entries, _at(input, other)))
     return like(other, function(_at(other, input), other.entries))
+
+
+def _of_one_shape(input: Tensor, other: Tensor) -> tuple[Any, Any]:  # noqa: A002
+    """Two operands, those by coordinates as they broadcast. Errors: ShapeError where they do not."""
+    try:
+        shape = tuple(weft.broadcast_shapes(tuple(input.shape), tuple(other.shape)))
+    except RuntimeError:
+        raise _shapes("mul", input, other) from None
+    return tuple(
+        broadcast(one, shape)
+        if isinstance(one, SparseTensor) and one.is_sparse and tuple(one.shape) != shape
+        else one
+        for one in (input, other)
+    )  # type: ignore[return-value]
 
 
 def _at(tensor: SparseTensor, dense: Tensor) -> Tensor:
@@ -314,7 +333,7 @@ UNARY = (
     "threshold relu6 leaky_relu dropout"
 )
 OF_VALUES = "is_complex is_floating_point is_signed element_size get_device is_pinned is_shared result_type can_cast"
-IN_PLACE = f"{LINEAR} {UNARY} mul multiply div divide true_divide pow"
+IN_PLACE = f"{LINEAR} {UNARY} mul multiply div divide true_divide floor_divide pow"
 RULES: dict[str, Any] = {
     **dict.fromkeys(LINEAR.split(), linear),
     **dict.fromkeys(UNARY.split(), unary),

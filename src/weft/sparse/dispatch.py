@@ -7,7 +7,7 @@ The rules are in the other modules of this folder, by subject; other functions a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from weft.engine.api.api_function import defined_in
 from weft.engine.frontend.tensor import Tensor
@@ -27,6 +27,10 @@ def _of_handle(
 
 def _is_tensor(function: Callable[..., object], obj: SparseTensor) -> bool:
     return True
+
+
+def _is_nonzero(function: Callable[..., bool], input: SparseTensor) -> bool:  # noqa: A002
+    return function(input.to_dense())
 
 
 def _stride(function: Callable[..., object], input: SparseTensor, dim: int | None = None) -> Any:  # noqa: A002
@@ -62,6 +66,7 @@ RULES: dict[str, Any] = {
     **reductions.RULES,
     **shaping.RULES,
     **dict.fromkeys(OF_HANDLE.split(), _of_handle),
+    "is_nonzero": _is_nonzero,
     "is_tensor": _is_tensor,
     "lobpcg": _of_handle,  # it multiplies by the matrix, and no more
     "stride": _stride,
@@ -123,13 +128,13 @@ def _by_rule(
     return rule(function, *args, **kwargs)
 
 
-def _written(name: str, result: Any, out: Any) -> Any:
+def _written(name: str, result: Tensor, out: object) -> Any:
     """A result in the tensor given as `out`, sparse or dense as it is itself. Errors: NotDefinedError for the other
     one, RuntimeError where a gradient would be needed."""
     if isinstance(result, SparseTensor) is not isinstance(out, SparseTensor):
         raise _undefined(f"{name} with out=", (result, out))
     if not isinstance(out, SparseTensor):
-        return give_out(out, result)
+        return give_out(cast("Tensor", out), result)
     need_out_without_gradient(out, result)
     return out.adopt(result)
 

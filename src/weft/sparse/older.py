@@ -22,11 +22,18 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: object = None) -> 
     comes twice, ShapeError for other shapes."""
     rows = weft.atleast_2d(diagonals)
     steps = weft.atleast_1d(offsets).tolist()
-    if len(shape) != 2 or len(steps) != rows.shape[0]:
+    if len(shape) != 2:
+        raise ShapeError(
+            "Output shape must be 2d",
+            expected="two sizes",
+            got=f"shape {tuple(shape)}",
+            fix="pass the rows and columns of the matrix",
+        )
+    if len(steps) != rows.shape[0]:
         raise ShapeError(
             "Number of diagonals (first dimension of diagonals) must match the number of offsets, and shape have two",
-            expected=f"{rows.shape[0]} offsets, a shape of two sizes",
-            got=f"{len(steps)} offsets, shape {tuple(shape)}",
+            expected=f"{rows.shape[0]} offsets",
+            got=f"{len(steps)} offsets",
             fix="pass an offset for each row of diagonals",
         )
     if len(set(steps)) != len(steps):

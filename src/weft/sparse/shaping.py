@@ -7,6 +7,7 @@ and those of the values stay apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, IndexRangeError, NotDefinedError
+from weft.errors import ArgumentError, IndexRangeError, NotDefinedError, ShapeError
 from weft.ops.primitives import take
 from weft.sparse import structure
 from weft.sparse.compressed import form_of, turned, with_rows
@@ -47,6 +48,11 @@ def permute(function: object, input: SparseTensor, *dims: Any) -> Any:
     entries = input.entries.permute(0, *(axis - rank + 1 for axis in order[rank:]))
     same = input.coalesced and order[:rank] == tuple(range(rank))
     return make(rows, entries, [input.shape[axis] for axis in order], same)
+
+
+def broadcast_to(function: object, input: SparseTensor, size: Sequence[int]) -> SparseTensor:
+    """`broadcast` as a function."""
+    return broadcast(input, tuple(size))
 
 
 def transpose(function: object, input: Any, dim0: int, dim1: int) -> Any:
@@ -94,6 +100,36 @@ def squeeze(function: Callable[..., Tensor], input: NestedTensor, dim: int | Non
     if not kept and rank:
         return entries.sum(0)
     return make(input.places[kept], entries, shape, input.coalesced)
+
+
+def broadcast(input: SparseTensor, shape: tuple[int, ...]) -> SparseTensor:
+    """A tensor by coordinates, with new first dimensions and its entries repeated along those of size 1. Errors:
+    ShapeError where the sizes do not fit."""
+    ahead = len(shape) - len(input.shape)
+    sizes = (1,) * ahead + tuple(input.shape)
+    if ahead < 0 or any(size not in (1, new) for size, new in zip(sizes, shape, strict=True)):
+        raise ShapeError(
+            f"the size of the tensor {list(input.shape)} does not broadcast to {list(shape)}",
+            expected="sizes that are equal, or 1",
+            got=f"{list(input.shape)} for {list(shape)}",
+            fix="check the sizes",
+        )
+    rank = input.indexed_dim + ahead
+    factors = tuple(new if old == 1 else 1 for old, new in zip(sizes[:rank], shape, strict=False))
+    places, copies = structure.places_of(input.places), math.prod(factors)
+    extra = structure.unflat(np.arange(copies), factors)  # -> (indexed dimensions, copies)
+    rows = np.zeros((rank, places.shape[1], copies), np.int64) + extra[:, None]
+    rows[ahead:] += places[:, :, None]
+    number = np.repeat(np.arange(places.shape[1]), copies)
+    entries = take(input.entries, 0, structure.as_index(number, max(places.shape[1], 1)))
+    found = rows.reshape(rank, -1)
+    order = structure.flat(found, shape[:rank])
+    return make(
+        structure.as_indices(found, found.shape[1]),
+        entries.expand(-1, *shape[rank:]),
+        shape,
+        input.coalesced and structure.is_ascending(order),
+    )
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -286,6 +322,7 @@ TURNING = "transpose swapaxes swapdims permute t"
 RULES: dict[str, Any] = {
     **dict.fromkeys(("transpose", "swapaxes", "swapdims"), transpose),
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),
+    "broadcast_to": broadcast_to,
     "permute": permute,
     "t": t,
     "unsqueeze": unsqueeze,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft._build.lazy import later
+from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
@@ -53,19 +54,39 @@ def by_values(
 
 def _maker(item: Tensor, masked: bool) -> tuple[Callable[[object], Any], Tensor]:
     """The function that makes a tensor like an input of values, and the values."""
-    entries: Any = item.detach()
-    if entries.layout is not library.sparse_coo:
-        entries = entries.to_sparse()
-    entries, shape = entries.coalesce(), item.shape
-    places, values = entries.indices(), entries.values()
+    structure: Any = item.detach()
+    if item.layout is library.sparse_coo:
+        structure = structure.coalesce()
     if not masked:
-        few = entries.sparse_dim()
-        places = library.cartesian_prod(*(library.arange(n) for n in shape[:few]))
-        places = places.reshape(-1, few).T
-        values = entries.to_dense().reshape(-1, *shape[few:])
+        structure = _with_all_places(structure)
+    sparse = sparse_library()
+    entries = sparse.sparse_mask(item.detach().to_dense(), structure).entries
 
     def made(given: object) -> Any:
-        found = library.sparse_coo_tensor(places, given, shape)
-        return found if item.layout is library.sparse_coo else found.to_sparse(layout=item.layout)
+        return sparse.like(structure, given)
 
-    return made, values.detach().clone().requires_grad_()
+    return made, entries.clone().requires_grad_()
+
+
+def _with_all_places(item: Tensor) -> Any:
+    """A sparse tensor of this layout with an entry, or a block, at each place."""
+    dense = library.ones(tuple(item.shape), dtype=item.dtype)
+    if item.layout is library.sparse_coo:
+        return dense.to_sparse(item.sparse_dim())
+    batches = item.dim() - item.sparse_dim() - item.dense_dim()
+    is_blocked = item.layout in (library.sparse_bsr, library.sparse_bsc)
+    size = tuple(item.values().shape[batches + 1 : batches + 3]) if is_blocked else None
+    return dense.to_sparse(layout=item.layout, blocksize=size, dense_dim=item.dense_dim())
+
+
+def with_dense_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose sparse results are dense ones."""
+
+    def dense(output: Tensor) -> Tensor:
+        return output.to_dense() if is_sparse(output) else output
+
+    def called(*items: object) -> Any:
+        found = function(*items)
+        return type(found)(map(dense, found)) if isinstance(found, (tuple, list)) else dense(found)
+
+    return called

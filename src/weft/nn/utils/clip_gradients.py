@@ -88,7 +88,7 @@ def _checked(total: Tensor, order: float, error_if_nonfinite: bool) -> Tensor:
     """A norm. Errors: RuntimeError for one that is not finite, if asked for."""
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise GradientError(
-            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it "
+            f"The total norm of order {float(order)} for gradients from `parameters` is non-finite, so it "
             "cannot be clipped. To disable this error and scale the gradients by the non-finite "
             "norm anyway, set `error_if_nonfinite=False`",
             expected="finite gradients",
