@@ -34,6 +34,22 @@ def test_regular_lists_are_what_pytorch_makes_of_them(data: Any, shape: list[int
     )
 
 
+@settings(deadline=None, derandomize=True, database=None)
+@given(data=st.data(), shape=st.lists(st.integers(1, 3), min_size=1, max_size=3))
+def test_lists_of_truth_values_are_read_as_they_are(data: Any, shape: list[int]) -> None:
+    count = math.prod(shape)
+    values = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    nested = np.array(values, dtype=bool).reshape(shape).tolist()
+    dtype = data.draw(st.sampled_from([None, "bool", "float32", "int64"]))
+    made = tensor_of_list(nested, dtype and getattr(weft, dtype))
+    assert (made is not None) == (dtype in (None, "bool"))
+    ours = weft.tensor(nested, dtype=dtype and getattr(weft, dtype))
+    theirs = torch.tensor(nested, dtype=dtype and getattr(torch, dtype))
+    assert ours.dtype is getattr(weft, dtype or "bool")
+    assert ours.tolist() == theirs.tolist()
+    assert tuple(ours.shape) == tuple(theirs.shape)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -25,6 +25,7 @@ require(__name__, cython.compiled)
 _single = cython.declare(DType, dtypes.float32)
 _double = cython.declare(DType, dtypes.float64)
 _whole = cython.declare(DType, dtypes.int64)
+_truth = cython.declare(DType, dtypes.bool_)
 _LIMIT = cython.declare(cython.longlong, (1 << 62) - 1)
 _EXACT = cython.declare(cython.longlong, 1 << 53)  # up to here a C double holds every integer
 _MOST_DEPTH = cython.declare(cython.Py_ssize_t, 16)
@@ -111,6 +112,8 @@ class _Reader:
             return True
         if self.kind == _WHOLE:
             return self.read_whole(part)
+        if self.kind == _TRUTH:
+            return self.read_truths(part)
         return self.read_floats(part)
 
     @cython.cfunc
@@ -143,16 +146,27 @@ class _Reader:
             self.place += 8
         return True
 
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def read_truths(self, part: Any) -> cython.bint:
+        for entry in part:
+            if type(entry) is not bool:
+                return False
+            self.place[0] = entry is True
+            self.place += 1
+        return True
+
 
 _SINGLE = cython.declare(cython.int, 0)
 _DOUBLE = cython.declare(cython.int, 1)
 _WHOLE = cython.declare(cython.int, 2)
+_TRUTH = cython.declare(cython.int, 3)
 
 
 @cython.ccall
 def tensor_of_list(data: object, wanted: DType | None = None) -> Any:
-    """A tensor of nested lists or tuples of equal lengths, all of Python floats, in the default type, or all of Python
-    ints, as int64, unless a type is given; None for everything else."""
+    """A tensor of nested lists or tuples of equal lengths, all of Python floats, in the default type, all of Python
+    ints, as int64, or all of Python bools, unless a type is given; None for everything else."""
     reader: _Reader = _Reader()
     count: cython.longlong = 1
     first = data
@@ -166,12 +180,12 @@ def tensor_of_list(data: object, wanted: DType | None = None) -> Any:
             return None
         first = first[0]
     dtype: DType = _kind_of(first) if wanted is None else wanted
-    if not (dtype is _single or dtype is _double or dtype is _whole) or not reader.shape:
+    reader.kind = _reading(dtype)
+    if reader.kind < 0 or not reader.shape:
         return None
     buffer: PooledBuffer = allocate(count * dtype.itemsize)
     reader.place = cython.cast(cython.p_char, buffer.address)
     reader.mixed = wanted is not None
-    reader.kind = _SINGLE if dtype is _single else _DOUBLE if dtype is _double else _WHOLE
     if not reader.read(data, 0):
         return None
     node: Node = new_value(dtype, tuple(reader.shape), buffer, 0)
@@ -181,10 +195,25 @@ def tensor_of_list(data: object, wanted: DType | None = None) -> Any:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _reading(dtype: DType | None) -> cython.int:
+    """The kind of elements that a type is read as; -1 where there is none."""
+    if dtype is _single:
+        return _SINGLE
+    if dtype is _double:
+        return _DOUBLE
+    if dtype is _whole:
+        return _WHOLE
+    return _TRUTH if dtype is _truth else -1
+
+
+@cython.cfunc
 def _kind_of(number: object) -> DType:
     """The type of a tensor of such numbers; None where that is to be asked elsewhere."""
     if type(number) is int:
         return _whole
+    if type(number) is bool:
+        return _truth
     if type(number) is not float:
         return None
     dtype: DType = dtypes.get_default()
