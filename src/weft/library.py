@@ -16,6 +16,8 @@ from weft.errors import ArgumentError, NotDefinedError
 if TYPE_CHECKING:
     from weft.autograd.custom.context import FunctionCtx
 
+_extensions: dict[str, Callable[[str], object]] = {}
+
 
 class CustomOpDef:
     """A function under a name; `register_autograd` gives it a derivative.
@@ -273,9 +275,22 @@ class OpNamespace:
         try:
             return _operations[f"{self._name}::{name}"]
         except KeyError:
+            find = _extensions.get(self._name)
+            if find is not None and (found := find(f"{self._name}.{name}")) is not None:
+                return found  # type: ignore[return-value]
             raise AttributeError(
                 f"'weft.ops.{self._name}' object has no attribute {name!r}"
             ) from None
+
+
+def extend_namespace(name: str, find: Callable[[str], object]) -> None:
+    """Have a namespace hold operators that a part of the framework has.
+
+    Args:
+        name: the namespace.
+        find: gives the operator of a name, with the namespace and a dot before it, or None.
+    """
+    _extensions[name] = find
 
 
 def namespace(name: str) -> OpNamespace:

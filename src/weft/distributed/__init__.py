@@ -12,7 +12,9 @@ import sys
 
 from weft._build.lazy import export_later as _export_later
 from weft._build.lazy import gather as _gather
+from weft._build.lazy import later as _later
 from weft.distributed import absent, launch
+from weft.library import extend_namespace as _extend_namespace
 
 _HELD = {
     "data_parallel.blocks": "BlockSampler mean_of_blocks",
@@ -66,3 +68,6 @@ _gather(
     },
 )
 launch.name_ranks()
+_operators = _later("weft.distributed.operators")
+for _name in ("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd"):
+    _extend_namespace(_name, lambda name: _operators.operator(name))

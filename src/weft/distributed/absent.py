@@ -39,18 +39,23 @@ MODULES = {
         "optim": "DistributedOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
         "tensor": "",
-        "tensor._utils": "compute_local_shape_and_global_offset",
+        "tensor._utils": "",
+        "tensor._dtensor_spec": "",
         "tensor.parallel": "",
         "tensor.parallel.style": "",
         "tensor.placement_types": "",
+        "tensor.debug": "visualize_sharding",
         "tensor.experimental": _EXPERIMENTS,
         "tensor.experimental._attention": "set_rotate_method",
         "_tensor": "",
         "_tensor.placement_types": "",
         "_tensor.experimental": _EXPERIMENTS,
-        "_composable": "checkpoint contract",
+        "_tensor.debug": "visualize_sharding",
+        "_composable": "contract",
+        "_composable.checkpoint_activation": "",
         "_composable.replicate": "",
         "_composable.fsdp": "",
+        "_composable.fsdp.fully_shard": "",
         "fsdp": _SHARDED,
         "fsdp.wrap": _WRAPPING,
         "fsdp.api": _SHARDED,
@@ -121,12 +126,15 @@ SENT = (
     "AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions "
     "GatherOptions ProcessGroupGloo ReduceOptions ReduceScatterOptions ScatterOptions record_comm shrink_group"
 )
-_DISTRIBUTED_TENSORS = (
-    "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
-)
+_MAKING = "distribute_module distribute_tensor empty full ones rand randn zeros"
 for _name in ("tensor", "_tensor"):
-    MODULES[_name]["distributed.sharding.dtensor"] = _DISTRIBUTED_TENSORS
+    MODULES[_name]["distributed.sharding.dtensor"] = "DTensor"
+    MODULES[_name]["distributed.sharding.distribute"] = _MAKING
     MODULES[_name]["distributed.device_mesh"] = "DeviceMesh init_device_mesh"
+MODULES["tensor._dtensor_spec"]["distributed.sharding.spec"] = "DTensorSpec TensorMeta"
+MODULES["tensor._utils"]["distributed.sharding.layout"] = "compute_local_shape_and_global_offset"
+for _name in ("tensor.debug", "_tensor.debug"):
+    MODULES[_name]["distributed.sharding.comm_debug_mode"] = "CommDebugMode"
 for _name in ("tensor.experimental", "_tensor.experimental"):
     MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
 for _name in ("tensor.parallel", "tensor.parallel.style"):
@@ -156,7 +164,9 @@ _FULLY_SHARD = (
     "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
     "register_fsdp_forward_method share_comm_ctx"
 )
-for _name in ("fsdp", "_composable", "_composable.fsdp"):
+for _name in ("_composable", "_composable.checkpoint_activation"):
+    MODULES[_name]["utils.checkpoint_wrapper"] = "checkpoint=checkpoint_module"
+for _name in ("fsdp", "_composable", "_composable.fsdp", "_composable.fsdp.fully_shard"):
     MODULES[_name]["distributed.sharding.fully_shard"] = _FULLY_SHARD
 _NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()

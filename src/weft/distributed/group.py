@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from weft.distributed.backends.protocol import Communicator, Request
 from weft.distributed.collectives.agreement import CollectiveCall
+from weft.distributed.collectives.counting import called
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
@@ -184,6 +185,7 @@ class ProcessGroup:
             timeout: how long at most, in seconds; None: the group's timeout.
         """
         run_recorded()
+        called(call.name)
         operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
         return self._start(self._channel, operation, deliver, async_op, call)
 

@@ -11,6 +11,8 @@ from typing import Any
 from weft import nn
 from weft.autograd.graph import save_on_cpu
 from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+from weft.nn.module.members import own_values
 from weft.utils.checkpoint import checkpoint
 
 _PREFIX = "_checkpoint_wrapped_module."
@@ -246,3 +248,76 @@ def apply_activation_checkpointing(
                 wrapped[id(child)] = checkpoint_wrapper_fn(child)
             if id(child) in wrapped:
                 setattr(owner, name, wrapped[id(child)])
+
+
+# -- without a module around it ----------------------------------------------------------------------------------------
+
+
+class CheckpointedModule:
+    """A module that `checkpoint_module` has been given; it is of its own class as well. `_inside` is the class without
+    checkpoints, and `_around` makes such a class of one, for what changes the class of a module within them."""
+
+    __slots__ = ()
+
+
+_classes: dict[type[nn.Module], type] = {}
+
+
+def checkpointed_class(cls: type[nn.Module]) -> type:
+    """The class of checkpointed modules of a class."""
+    if cls not in _classes:
+
+        def forward(self: nn.Module, *args: object, **kwargs: object) -> Any:
+            """The module's forward, computed again for backward."""
+            plain = super(made, self).forward  # type: ignore[arg-type]  # a class, made below
+            given: dict[str, Any] = {**kwargs, **own_values(self)["_checkpoint_options"]}
+            return checkpoint(plain, *args, use_reentrant=False, **given)
+
+        body: dict[str, object] = {
+            "__module__": cls.__module__,
+            "__slots__": (),
+            "forward": forward,
+        }
+        body |= {"_inside": cls, "_around": staticmethod(checkpointed_class)}
+        made = _classes[cls] = type(f"Checkpointed{cls.__name__}", (cls, CheckpointedModule), body)
+    return _classes[cls]
+
+
+def checkpoint_module(module: nn.Module, **options: object) -> nn.Module:
+    """Have a module keep only the arguments of its calls: the backward pass computes it again. What `fully_shard` does
+    for a call, before or afterwards, is done again with it.
+
+    Args:
+        module: the module, which is changed.
+        **options: `context_fn`, `preserve_rng_state`, `determinism_check` and `early_stop` of
+            `weft.utils.checkpoint.checkpoint`.
+
+    Returns:
+        The module.
+
+    Raises:
+        ValueError for `use_reentrant=True`, and for a module twice.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed._composable import checkpoint
+        >>> model = checkpoint(weft.nn.Linear(2, 1))
+        >>> model(weft.ones(1, 2)).sum().backward()
+        >>> model.weight.grad
+        tensor([[1., 1.]])
+    """
+    problem = ""
+    if options.pop("use_reentrant", False):
+        problem = "use_reentrant=True is not supported in composable checkpoint. Please use torch.utils.checkpoint."
+    elif isinstance(module, CheckpointedModule):
+        problem = "checkpoint: the module has been given already"
+    if problem:
+        raise ArgumentError(
+            problem,
+            expected="a module, once, without use_reentrant=True",
+            got=type(module).__name__,
+            fix="checkpoint each module once",
+        )
+    own_values(module)["_checkpoint_options"] = options
+    module.__class__ = checkpointed_class(type(module))
+    return module

@@ -231,14 +231,22 @@ def test_words_for_what_cannot_be_sharded() -> None:
     cases: list[tuple[Any, str]] = [
         (twice, "has already been applied"),
         (nn.ModuleList([nn.Linear(2, 2)]), "containers that do not implement forward: ModuleList"),
-        (Scalar(), r"doesn't support scalar parameters. Change Scalar.scale to a 1D tensor"),
-        (tied, "Linear.weight is shared with a module that is sharded already"),
+        (Scalar(), r"doesn't support scalar parameters. Change scale to a 1D tensor"),
+        (tied, "0.weight is shared with a module that is sharded already"),
     ]
     for module, words in cases:
         with pytest.raises(ValueError, match=words):
             fully_shard(module)
-    with pytest.raises(ValueError, match=r"cannot be sharded as Shard\(dim=1\)"):
+    with pytest.raises(AssertionError, match="Shard dim 1 is invalid for 1D tensor: bias"):
         fully_shard(nn.Linear(2, 2), shard_placement_fn=lambda parameter: Shard(1))
+    with pytest.raises(ValueError, match=r"weight cannot be sharded as Replicate\(\)"):
+        fully_shard(nn.Linear(2, 2), shard_placement_fn=lambda parameter: Replicate())
+    twice.weight = nn.Parameter(weft.ones(2, 2))
+    with pytest.raises(ValueError, match="weight has been replaced by what does not lie as it did"):
+        twice(weft.ones(1, 2))
+    empty = fully_shard(nn.Linear(2, 2, device="meta"))
+    with pytest.raises(RuntimeError, match="should be materialized from meta device"):
+        empty(weft.ones(1, 2))
     with pytest.raises(TypeError, match="expected a module"):
         fully_shard([3])
     with pytest.raises(ValueError, match="reshard_after_forward should be a bool"):

@@ -6,7 +6,7 @@ average is taken over all parameters in their order, once a backward has gone th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -84,7 +84,10 @@ class DistributedDataParallel(Module, Joinable):
         self.device_ids = device_ids
         self.broadcast_buffers = broadcast_buffers is not False
         self.require_backward_grad_sync = True
-        self._reduced = [p for p in module.parameters() if p.requires_grad]
+        self._ignored = _ignored(module)
+        self._reduced = [
+            p for p in module.parameters() if p.requires_grad and id(p) not in self._ignored
+        ]
         self._is_queued = False
         self._was_synchronized = True  # the forward before: then ranks have buffers of their own
         self._active = 0  # ranks that have inputs, inside of `join`
@@ -118,7 +121,8 @@ class DistributedDataParallel(Module, Joinable):
     def _broadcast_state(self, root: int) -> None:
         """Give all ranks the parameters and buffers of one."""
         state = [*self.module.parameters(), *self.module.buffers()]
-        broadcast_together(self.process_group, state, root)
+        kept = [value for value in state if id(value) not in self._ignored]
+        broadcast_together(self.process_group, kept, root)
 
     # -- a step --------------------------------------------------------------------------------------------------
 
@@ -136,6 +140,17 @@ class DistributedDataParallel(Module, Joinable):
             ignored: their identities.
         """
         self._reduced = [p for p in self._reduced if id(p) not in ignored]
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
+        """Have parameters and buffers of a module, by their names in it, left alone by the DistributedDataParallel that
+        is made of it next.
+
+        Args:
+            module: the module.
+            names: what `named_parameters` and `named_buffers` call them.
+        """
+        module.__dict__["_ddp_params_and_buffers_to_ignore"] = set(names)
 
     def begin_forward(self) -> None:
         """Agree on the step with the other ranks, and take their buffers."""
@@ -164,7 +179,9 @@ class DistributedDataParallel(Module, Joinable):
                 tensor.register_hook(self._queue)
 
     def _broadcast_buffers(self, root: int) -> None:
-        buffers = list(self.module.buffers()) if self.broadcast_buffers else []
+        buffers: list[Tensor] = []
+        if self.broadcast_buffers:
+            buffers = [b for b in self.module.buffers() if id(b) not in self._ignored]
         if buffers and self.process_group.size() > 1:
             broadcast_together(self.process_group, buffers, root)
 
@@ -312,6 +329,17 @@ class DistributedDataParallel(Module, Joinable):
         said = weft.tensor([self.process_group.rank() if is_last else -1])
         all_reduce(said, ReduceOp.MAX, self.process_group)
         return int(said)
+
+
+def _ignored(module: Module) -> set[int]:
+    """The identities of parameters and buffers that are none of DistributedDataParallel's: those that a program has
+    named, and parameters that `fully_shard` has, which are combined there."""
+    names = module.__dict__.get("_ddp_params_and_buffers_to_ignore", ())
+    found = {id(p) for p in module.parameters() if getattr(p, "gathers", None) is not None}
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
+        if name in names:
+            found.add(id(value))
+    return found
 
 
 class _Answers(JoinHook):

@@ -18,17 +18,17 @@ import weft
 from weft.autograd.variable import Variable
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.data_parallel.blocks import PairwiseSum, dtype_of_sums, interleaved_blocks
-from weft.distributed.sharding.dtensor import DTensor, local
+from weft.distributed.sharding.dtensor import DTensor
 from weft.distributed.sharding.gradient_reduction import (
     GradientReducer,
     Owner,
     Totals,
     dense,
+    need_gathered,
     over_copies,
     presence,
     scattered,
 )
-from weft.distributed.sharding.layout import first_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
@@ -191,5 +191,5 @@ class BlockReduction:
         divisor = self.count if self.divisor is None else self.divisor
         for shard, total, there in zip(self._shards, totals, anywhere, strict=True):
             if total is not None and there:
-                rows = first_of(total, 0, local(shard).shape[0])
-                shard.grad = (rows / divisor).to(shard.dtype)
+                part = need_gathered(shard).part_of(total)
+                shard.grad = (part / divisor).to(shard.dtype)

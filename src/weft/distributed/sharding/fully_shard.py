@@ -6,81 +6,36 @@ gathered for it (`gathering`); the optimizer runs on rows. A module in which oth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 import weft
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
-from weft.distributed.group import ProcessGroup
-from weft.distributed.placements import Replicate, Shard, _StridedShard
+from weft.distributed.placements import Shard
 from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding.block_reduction import BlockReduction
-from weft.distributed.sharding.dtensor import DTensor, local, wrap
-from weft.distributed.sharding.gathering import Gathering, calls
-from weft.distributed.sharding.gradient_reduction import GradientReduction, need_gathered
-from weft.distributed.sharding.layout import MeshLayout, need_group
-from weft.engine.frontend.tensor import Tensor
-from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.sharding.gathering import Gathering
+from weft.distributed.sharding.gradient_reduction import AllReduceHook, GradientReduction
+from weft.distributed.sharding.sharded_parameters import (
+    CPUOffloadPolicy as CPUOffloadPolicy,
+)
+from weft.distributed.sharding.sharded_parameters import (
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    ShardedParameters,
+)
+from weft.errors import ArgumentError, ArgumentTypeError, AssertedError, NotDefinedError
 from weft.nn.module.members import own_values
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
-from weft.utils._pytree import tree_map
 
 Modules = Module | Sequence[Module]
 ShardPlacement = Callable[[Parameter], Shard | None]
 
 
-# -- policies --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MixedPrecisionPolicy:
-    """The types of a sharded module: those in which parameters are gathered and gradients combined, those that its
-    inputs are cast to (`param_dtype`) and its outputs.
-
-    Args:
-        param_dtype: in which parameters are gathered, and to which inputs are cast; None:
-            their own.
-        reduce_dtype: in which gradients are combined; None: that of the parameters.
-        output_dtype: to which outputs are cast; None: they stay.
-        cast_forward_inputs: False: inputs stay. Default: True.
-
-    Example:
-        >>> import weft
-        >>> import weft.distributed as dist
-        >>> from weft.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-        >>> dist.init_process_group()
-        >>> policy = MixedPrecisionPolicy(param_dtype=weft.bfloat16)
-        >>> model = fully_shard(weft.nn.Linear(3, 2), mp_policy=policy)
-        >>> model(weft.ones(4, 3)).dtype, model.weight.dtype
-        (weft.bfloat16, weft.float32)
-        >>> dist.destroy_process_group()
-    """
-
-    param_dtype: DType | None = None
-    reduce_dtype: DType | None = None
-    output_dtype: DType | None = None
-    cast_forward_inputs: bool = True
-
-
-@dataclass
-class OffloadPolicy:
-    """Sharded parameters stay where they are."""
-
-
-@dataclass
-class CPUOffloadPolicy(OffloadPolicy):
-    """Sharded parameters are in the memory of the CPU, where they are already.
-
-    Args:
-        pin_memory: accepted: there is no other device. Default: True.
-    """
-
-    pin_memory: bool = True
+# -- the module ------------------------------------------------------------------------------------------------------
 
 
 class UnshardHandle:
@@ -97,150 +52,6 @@ class UnshardHandle:
         """Wait until the parameters are there; whoever reads them waits anyhow."""
         if self._gathering is not None:
             weft.realize(*self._gathering.values)
-
-
-# -- the parameters of a module --------------------------------------------------------------------------------------
-
-
-class ShardedParameters:
-    """The parameters that one module shards, and what its forward does with them."""
-
-    def __init__(
-        self,
-        mesh: DeviceMesh,
-        places: dict[Parameter, list[tuple[Module, str]]],
-        reshards: bool | None,
-        policy: MixedPrecisionPolicy,
-        blocks: int = 0,
-    ) -> None:
-        dim = mesh.ndim - 1
-        self._mesh = mesh
-        self.group: ProcessGroup = need_group(mesh.get_group(dim))
-        self.copies = mesh.get_group(0) if dim else None
-        self.reshards, self.policy = reshards, policy
-        self.reduction: GradientReduction | BlockReduction = GradientReduction(self)
-        if blocks:
-            self.reduction = BlockReduction(self, blocks, mesh.size(), _index(mesh))
-        self._places = list(places.values())
-        self._held: Gathering | None = None
-        for parameter, sites in places.items():
-            self._put(sites, self._sharded(parameter))
-
-    def _sharded(self, parameter: Tensor) -> DTensor:
-        """This rank's rows of a parameter, or of its part of one that lies over other ranks already."""
-        part = local(parameter).detach()
-        copied = [Replicate()] * (self._mesh.ndim - 1)
-        gathers = MeshLayout(self._mesh, (*copied, Shard(0)), tuple(part.shape))
-        within = parameter.spread if isinstance(parameter, DTensor) else None
-        spread = gathers if within is None else _over_both(gathers, within)
-        made = DTensor(gathers.own_part(part).clone(), spread, parameter.requires_grad)
-        made.gathers, made.within, made._is_param = gathers, within, True
-        return made
-
-    @staticmethod
-    def _put(sites: Sequence[tuple[Module, str]], value: Tensor) -> None:
-        for module, name in sites:
-            own_values(module)[name] = value
-
-    def _register(self, values: Sequence[Tensor]) -> None:
-        for sites, value in zip(self._places, values, strict=True):
-            self._put(sites, value)
-
-    def owners(self) -> list[tuple[Module, str]]:
-        """The modules that have a parameter, and its name there."""
-        return [site for sites in self._places for site in sites]
-
-    def shards(self) -> list[DTensor]:
-        """The parameters, each once."""
-        if self._held is not None:
-            return self._held.shards
-        return [own_values(sites[0][0])[sites[0][1]] for sites in self._places]
-
-    # -- types -----------------------------------------------------------------------------------------------------
-
-    def operand(self, shard: DTensor) -> Tensor:
-        """This rank's rows of a parameter as they are sent."""
-        rows: Tensor = local(shard).detach()
-        if self.policy.param_dtype is not None and shard.is_floating_point():
-            rows = rows.to(self.policy.param_dtype)
-        return need_gathered(shard).padded(rows)
-
-    def whole(self, shard: DTensor, value: Tensor) -> Tensor:
-        """A parameter that has been gathered, as a module sees it: one that lies over other ranks as well as a tensor
-        over these."""
-        return value if shard.within is None else wrap(value, shard.within)
-
-    def dtype_of_gradients(self, shard: DTensor) -> DType:
-        """The type in which gradients are combined."""
-        return self.policy.reduce_dtype or self.policy.param_dtype or shard.dtype
-
-    def _as_input(self, value: object) -> Any:
-        return _cast(value, self.policy.param_dtype if self.policy.cast_forward_inputs else None)
-
-    # -- forward ---------------------------------------------------------------------------------------------------
-
-    def call(
-        self, forward: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> Any:
-        """The result of a forward on whole parameters."""
-        if any(gathering.owner is self for gathering in calls.open):  # a module that calls itself
-            return forward(*args, **kwargs)
-        args, kwargs = tree_map(self._as_input, (args, kwargs))
-        gathers_again = bool(calls.open) if self.reshards is None else self.reshards
-        if isinstance(self.reduction, BlockReduction) and not calls.open:
-            self.reduction.batch.begin()
-        self.unshard()
-        try:
-            with self._gathering().saves(gathers_again and weft.is_grad_enabled()):
-                result = forward(*args, **kwargs)
-        finally:
-            self.reshard()
-        return tree_map(lambda value: _cast(value, self.policy.output_dtype), result)
-
-    def _gathering(self) -> Gathering:
-        assert self._held is not None
-        return self._held
-
-    def unshard(self) -> Gathering:
-        """Have the module's parameters whole."""
-        if self._held is None:
-            gathering = Gathering(self)
-            self._held = gathering
-            self._register(gathering.values)
-        return self._held
-
-    def reshard(self) -> None:
-        """Have this rank's rows in the place of parameters."""
-        if self._held is not None:
-            self._register(self._held.shards)
-            self._held.values = []
-            self._held = None
-
-
-def _over_both(rows: MeshLayout, parts: MeshLayout) -> MeshLayout:
-    """The layout of a tensor whose parts lie over some ranks, and the rows of each part over others."""
-    inner = math.prod(
-        n for n, p in zip(parts.mesh.shape, parts.placements, strict=True) if p.is_shard(0)
-    )
-    shard = Shard(0) if inner == 1 else _StridedShard(0, split_factor=inner)
-    mesh = rows.mesh.joined(parts.mesh)
-    return MeshLayout(mesh, (*rows.placements[:-1], shard, *parts.placements), parts.shape)
-
-
-def _index(mesh: DeviceMesh) -> int:
-    """The number of this process in a mesh, in row-major order."""
-    number = 0
-    for size, at in zip(mesh.shape, mesh.get_coordinate() or (), strict=False):
-        number = number * size + at
-    return number
-
-
-def _cast(value: object, dtype: DType | None) -> Any:
-    is_float = isinstance(value, Tensor) and value.is_floating_point()
-    return value.to(dtype) if is_float and dtype is not None else value  # type: ignore[attr-defined]
-
-
-# -- the module ------------------------------------------------------------------------------------------------------
 
 
 class FSDPModule:
@@ -337,6 +148,73 @@ class FSDPModule:
         """
         self._sharded.reduction.divisor = factor
 
+    def set_reduce_scatter_divide_factor(self, factor: float) -> None:
+        """`set_gradient_divide_factor`, under its older name.
+
+        Args:
+            factor: the divisor.
+        """
+        self.set_gradient_divide_factor(factor)
+
+    def _mean(self, what: str) -> GradientReduction:
+        """The reduction at each backward. Errors: ValueError with `deterministic=`."""
+        reduction = self._sharded.reduction
+        if isinstance(reduction, GradientReduction):
+            return reduction
+        raise ArgumentError(
+            f"fully_shard: {what} of gradients whose order of addition is fixed",
+            expected=f"{what} of a module without deterministic=",
+            got="deterministic=True",
+            fix="leave one of them out",
+        )
+
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """Have gradients combined with those of the ranks that have the same rows at the end of a backward, or kept
+        for the next one's, combined over the ranks that share the parameters out alone. It is for meshes of two
+        dimensions.
+
+        Args:
+            requires_all_reduce: False: gradients of rows stay until a later backward.
+            recurse: True: the same for modules below. Default: True.
+        """
+        modules = cast(Module, self).modules() if recurse else [self]
+        for module in modules:
+            if isinstance(module, FSDPModule):
+                module._mean("set_requires_all_reduce").all_reduces = requires_all_reduce
+
+    def set_all_reduce_hook(self, hook: AllReduceHook, *, stream: object = None) -> None:
+        """Call a function with the module's combined gradients, before they become those of its parameters.
+
+        Args:
+            hook: a function of one flat tensor of this rank's part of all gradients, which it may change.
+            stream: accepted: there are none.
+        """
+        self._mean("set_all_reduce_hook").hook = hook
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Nothing: a mean is a sum and a division in any case.
+
+        Args:
+            enable: accepted.
+        """
+
+    def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
+        """Nothing: results come to memory of their own.
+
+        Args:
+            enable: accepted.
+        """
+
+    def _set_unshard_async_op(self, async_op: bool) -> None:
+        """Nothing: gathering is asynchronous in any case."""
+
+    def set_post_optim_event(self, event: object) -> None:
+        """Nothing: there are no streams that could wait for an event.
+
+        Args:
+            event: accepted.
+        """
+
     def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
         """Nothing: the engine begins to gather the next module's parameters while this one's are used.
 
@@ -406,13 +284,16 @@ _classes: dict[type[Module], type] = {}
 
 
 def _class_of(cls: type[Module]) -> type:
-    """The class of sharded modules of a class."""
+    """The class of sharded modules of a class; checkpoints are around what is sharded, so that calls are gathered for
+    again."""
+    if (inside := cls.__dict__.get("_inside")) is not None:
+        return cls._around(_class_of(inside))  # type: ignore[no-any-return, attr-defined]
     if cls not in _classes:
 
         def forward(self: Module, *args: object, **kwargs: object) -> Any:
             """The module's forward, on whole parameters."""
-            plain = super(made, self).forward  # type: ignore[arg-type]  # a class, made below
-            return self._sharded.call(plain, args, kwargs)
+            own = super(made, self).forward  # type: ignore[arg-type]  # a class, made below
+            return self._sharded.call(self, own, args, kwargs)
 
         body = {"__module__": cls.__module__, "__slots__": (), "forward": forward}
         made = _classes[cls] = type(f"FSDP{cls.__name__}", (cls, FSDPModule), body)
@@ -441,13 +322,15 @@ def fully_shard(
     and call sharded modules in one order; the graphs within, batch sizes and unused parameters may differ.
 
     Args:
-        module: a module, or a list of some.
+        module: a module, or a list of some, whose parameters are gathered together with the first of them that is
+            called.
         mesh: the ranks; of two dimensions the second one shards, and along the first one parameters are copies. By
             default all ranks. Parameters that `parallelize_module` has shared out over other dimensions of the same
             mesh have each part sharded.
         reshard_after_forward: have backward gather again; a number counts as True. By default all modules but the
             outermost do.
-        shard_placement_fn: may say `Shard(0)` of a parameter, which is so anyhow.
+        shard_placement_fn: may say along which dimension a parameter is shared out, `Shard(dim)`; None: the first
+            one.
         mp_policy: other types for parameters, gradients, inputs and outputs.
         offload_policy: accepted; parameters are in the memory of the CPU.
         ignored_params: parameters that stay as they are.
@@ -483,18 +366,19 @@ def fully_shard(
     for one in modules:
         _check_module(one)
     reshards = None if reshard_after_forward is None else bool(reshard_after_forward)
+    blocks = block_count if deterministic else 0
+    places = _places(modules, ignored_params or set())
+    dims = _sharded_dims(modules, places, shard_placement_fn)
     for one in modules:
-        places = _places(one, ignored_params or set())
-        _check_parameters(one, places, shard_placement_fn)
-        blocks = block_count if deterministic else 0
         _need_same_blocks(one, blocks)
-        sharded = ShardedParameters(mesh, places, reshards, mp_policy, blocks)
+    sharded = ShardedParameters(mesh, places, dims, reshards, mp_policy, blocks, len(modules))
+    for one in modules:
         own_values(one)["_sharded"] = sharded
         one.__class__ = _class_of(type(one))
-        for owner in dict.fromkeys(owner for owner, _ in sharded.owners()):
-            owner._register_load_state_dict_pre_hook(_lay, with_module=True)
-        for parameter in places:
-            parameter._is_sharded = True  # type: ignore[attr-defined]  # whoever shares it has to know
+    for owner in dict.fromkeys(owner for owner, _ in sharded.owners()):
+        owner._register_load_state_dict_pre_hook(_lay, with_module=True)
+    for parameter in places:
+        parameter._is_sharded = True  # type: ignore[attr-defined]  # whoever shares it has to know
     return module
 
 
@@ -535,11 +419,15 @@ def _need_same_blocks(module: Module, blocks: int) -> None:
                 )
 
 
-def _places(module: Module, ignored: set[Parameter]) -> dict[Parameter, list[tuple[Module, str]]]:
-    """The parameters below a module that are not sharded yet, with the modules that have them and their names there."""
+def _places(
+    modules: Sequence[Module], ignored: set[Parameter]
+) -> dict[Parameter, list[tuple[Module, str]]]:
+    """The parameters below some modules that are not sharded yet, with the modules that have them and their names
+    there."""
     left_out = {id(parameter) for parameter in ignored}
     found: dict[int, tuple[Parameter, list[tuple[Module, str]]]] = {}
-    for owner in _own_modules(module):
+    owners = {id(owner): owner for module in modules for owner in _own_modules(module)}
+    for owner in owners.values():
         for name, parameter in owner._parameters.items():
             is_new = parameter is not None and getattr(parameter, "gathers", None) is None
             if is_new and id(parameter) not in left_out:
@@ -555,32 +443,48 @@ def _own_modules(module: Module) -> Iterator[Module]:
             yield from _own_modules(child)
 
 
-def _check_parameters(
-    module: Module,
+def _sharded_dims(
+    modules: Sequence[Module],
     places: dict[Parameter, list[tuple[Module, str]]],
     placement: ShardPlacement | None,
-) -> None:
-    """Errors: ValueError for those that cannot be sharded."""
+) -> list[int]:
+    """The dimension along which each parameter is shared out. Errors: ValueError for those that cannot be."""
+    names = {id(owner): name for module in modules for name, owner in module.named_modules()}
+    dims = []
     for parameter, sites in places.items():
-        name = f"{type(sites[0][0]).__name__}.{sites[0][1]}"
+        owner, own_name = sites[0]
+        name = f"{names[id(owner)]}.{own_name}".lstrip(".")
         wanted = None if placement is None else placement(parameter)
-        problem, fix = "", ""
-        if parameter.ndim == 0:
-            problem = "fully_shard doesn't support scalar parameters. "
-            problem += f"Change {name} to a 1D tensor with numel equal to 1."
-            fix = "make it a tensor of one element"
-        elif getattr(parameter, "_is_sharded", False):
-            problem = f"fully_shard: {name} is shared with a module that is sharded already"
-            fix = "shard only a module that has both"
-        elif wanted not in (None, Shard(0)):
-            problem, fix = f"fully_shard: {name} cannot be sharded as {wanted!r}", "return Shard(0)"
-        if problem:
-            raise ArgumentError(
-                problem,
-                expected="parameters with a dimension 0, each of one sharded module",
-                got=f"{name} of shape {list(parameter.shape)} in {type(module).__name__}",
-                fix=fix,
-            )
+        _check_parameter(parameter, name, wanted)
+        dims.append(0 if wanted is None else wanted.dim % parameter.ndim)
+    return dims
+
+
+def _check_parameter(parameter: Parameter, name: str, wanted: Shard | None) -> None:
+    """Errors: ValueError for a parameter that cannot be sharded so."""
+    ndim = parameter.ndim
+    dim = wanted.dim if isinstance(wanted, Shard) else 0
+    problem, fix = "", ""
+    if wanted is not None and not isinstance(wanted, Shard):
+        problem = f"fully_shard: {name} cannot be sharded as {wanted!r}"
+        fix = "return Shard(dim), or None, from shard_placement_fn"
+    elif ndim == 0:
+        problem = "fully_shard doesn't support scalar parameters. "
+        problem += f"Change {name} to a 1D tensor with numel equal to 1."
+        fix = "make it a tensor of one element"
+    elif getattr(parameter, "_is_sharded", False):
+        problem = f"fully_shard: {name} is shared with a module that is sharded already"
+        fix = "shard only a module that has both"
+    elif not -ndim <= dim < ndim:
+        problem = f"Shard dim {dim} is invalid for {ndim}D tensor: {name}"
+        fix = f"return Shard(dim) with dim < {ndim}, or None"
+    if problem:
+        raise AssertedError(
+            problem,
+            expected="parameters with the dimension that is shared out, each of one sharded module",
+            got=f"{name} of shape {list(parameter.shape)}",
+            fix=fix,
+        )
 
 
 def _lay(module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
@@ -609,7 +513,7 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
     method = getattr(module, method_name)
 
     def wrapped(*args: object, **kwargs: object) -> Any:
-        return module._sharded.call(method, args, kwargs)
+        return module._sharded.call(module, method, args, kwargs)
 
     own_values(module)[method_name] = wrapped
 

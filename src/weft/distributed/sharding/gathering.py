@@ -19,9 +19,9 @@ import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.distributed.collectives.carrier import record as record_collective
+from weft.distributed.collectives.counting import as_one
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.gradient_reduction import Owner, need_gathered
-from weft.distributed.sharding.layout import first_of
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
@@ -30,7 +30,7 @@ from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import ELEMENTWISE, VIEW
 from weft.tensor.modes import no_grad
 
-MOST_STEPS = 4  # of views and casts from a gathered value to what is saved of it
+MOST_STEPS = 6  # of views and casts from a gathered value to what is saved of it
 
 
 def _none() -> None:
@@ -43,6 +43,9 @@ class _Calls(threading.local):
 
     def __init__(self) -> None:
         self.open: list[Gathering] = []
+        self.waiting: list[
+            Any
+        ] = []  # owners that keep what is gathered until the outermost call ends
         self.last: Callable[[], Gathering | None] = _none
 
 
@@ -78,8 +81,7 @@ class Gathering:
             tables = self._tables()
             pairs = zip(tables, self.shards, strict=True)
             self.values = [
-                owner.whole(shard, first_of(table, 0, need_gathered(shard).shape[0]))
-                for table, shard in pairs
+                owner.whole(shard, need_gathered(shard).whole_of(table)) for table, shard in pairs
             ]
         self._indices = {value_of(table): index for index, table in enumerate(tables)}
         trained = [index for index, shard in enumerate(self.shards) if shard.requires_grad]
@@ -93,7 +95,10 @@ class Gathering:
 
     def _tables(self) -> list[Any]:
         """All ranks' rows of each parameter, and padding; recorded one behind the other, to go together."""
-        return [record_collective("all_gather", rows, self.owner.group) for rows in self._operands]
+        with as_one("all_gather_into_tensor"):
+            return [
+                record_collective("all_gather", rows, self.owner.group) for rows in self._operands
+            ]
 
     # -- what is saved ---------------------------------------------------------------------------------------------
 
@@ -107,8 +112,12 @@ class Gathering:
                 yield
         finally:
             calls.open.pop()
-            self._indices = {}
-            self._before, calls.last = calls.last, ref(self) if gathers_again else _none
+            if calls.last() is not self:
+                self._before, calls.last = calls.last, ref(self) if gathers_again else _none
+
+    def close(self) -> None:
+        """Let go of the values: no forward sees them any more."""
+        self.values, self._indices = [], {}
 
     def find(self, node: Node) -> int | None:
         """The number of the gathered table that a node is."""

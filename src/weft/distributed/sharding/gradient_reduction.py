@@ -7,19 +7,22 @@ all ranks, nothing because it is kept for a later backward, or nothing because i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import weft
 from weft.distributed.collectives.carrier import record as record_collective
+from weft.distributed.collectives.counting import as_one
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import ProcessGroup
-from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.layout import MeshLayout, first_of, need_group, with_more
+from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.sharding.layout import MeshLayout, need_group, with_more
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
 Totals = Sequence[Tensor | None]
+AllReduceHook = Callable[[Tensor], object]
 
 
 class GradientReducer(Protocol):
@@ -74,9 +77,8 @@ def scattered(
     layout = need_gathered(shard)
     rows = layout.most_rows * layout.size
     if total is None:
-        operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)
-    else:
-        operand = with_more(total.detach(), 0, rows)
+        total = weft.zeros(layout.shape, dtype=dtype, device=shard.device)
+    operand = with_more(layout.as_rows(total.detach()), 0, rows)
     return record_collective("reduce_scatter", operand, owner.group, op)
 
 
@@ -97,9 +99,11 @@ class GradientReduction:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
-        self.is_on = True
+        self.is_on = self.all_reduces = True
         self.divisor: float | None = None
+        self.hook: AllReduceHook | None = None
         self._kept: dict[int, Tensor] = {}  # by the parameter's identity
+        self._scattered: list[Any] | None = None  # parts, and who has some, not yet over copies
 
     def expect(self, outermost: GradientReducer) -> None:
         """Nothing: each backward ends by itself."""
@@ -113,20 +117,40 @@ class GradientReduction:
                     self._kept[id(shard)] = total
             return [None] * len(shards)
         self._kept = {}
-        op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
-        types = [self.owner.dtype_of_gradients(shard) for shard in shards]
-        parts = [
-            scattered(self.owner, shard, total, dtype, op)
-            for shard, total, dtype in zip(shards, totals, types, strict=True)
-        ]
-        present = presence(self.owner, totals, types[0], op)
-        found: list[Any] = [self._of_rows(s, p, op) for s, p in zip(shards, parts, strict=True)]
-        if all(total is not None for total in totals):
+        uses_all = all(total is not None for total in totals)
+        parts = self._scatter(shards, totals)
+        if not self.all_reduces and self.owner.copies is not None:
+            self._scattered = parts
+            return [None] * len(shards)
+        self._scattered = None
+        with as_one("all_reduce") if self.owner.copies else nullcontext():
+            *parts, present = [over_copies(self.owner, part, self._op) for part in parts]
+        if self.hook is not None:
+            parts = _hooked(self.hook, parts)
+        found: list[Any] = [self._of_rows(s, p) for s, p in zip(shards, parts, strict=True)]
+        if uses_all:
             return found
         anywhere = (
             present.tolist()
         )  # waits for the ranks: only where this one has not used a parameter
         return [grad if there else None for grad, there in zip(found, anywhere, strict=True)]
+
+    @property
+    def _op(self) -> ReduceOp:
+        return ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
+
+    def _scatter(self, shards: Sequence[DTensor], totals: Totals) -> list[Any]:
+        """This rank's rows of the gradients of all, with those that wait for others, and who has some."""
+        types = [self.owner.dtype_of_gradients(shard) for shard in shards]
+        with as_one("reduce_scatter_tensor"):
+            parts = [
+                scattered(self.owner, shard, total, dtype, self._op)
+                for shard, total, dtype in zip(shards, totals, types, strict=True)
+            ]
+            parts.append(presence(self.owner, totals, types[0], self._op))
+        if self._scattered is not None:
+            parts = [part + kept for part, kept in zip(parts, self._scattered, strict=True)]
+        return parts
 
     def _total(self, shard: DTensor, cotangent: Tensor | None) -> Any:
         """A cotangent with what was kept for it."""
@@ -136,7 +160,20 @@ class GradientReduction:
         own = dense(cotangent, self.owner.dtype_of_gradients(shard))
         return own if kept is None else kept + own
 
-    def _of_rows(self, shard: DTensor, part: Tensor, op: ReduceOp) -> Any:
+    def _of_rows(self, shard: DTensor, part: Tensor) -> Any:
         """The gradient of a rank's rows."""
-        grad = over_copies(self.owner, part if self.divisor is None else part / self.divisor, op)
-        return first_of(grad, 0, local(shard).shape[0]).to(shard.dtype)
+        grad = part if self.divisor is None else part / self.divisor
+        return need_gathered(shard).part_of(grad).to(shard.dtype)
+
+
+def _hooked(hook: AllReduceHook, parts: Sequence[Tensor]) -> list[Any]:
+    """Parts of gradients after a function has seen those of each type as one flat tensor."""
+    found: list[Any] = list(parts)
+    for dtype in dict.fromkeys(part.dtype for part in parts):
+        numbers = [n for n, part in enumerate(parts) if part.dtype is dtype]
+        flat = weft.cat([parts[n].reshape(-1) for n in numbers])
+        hook(flat)
+        pieces = flat.split([parts[n].numel() for n in numbers])
+        for n, piece in zip(numbers, pieces, strict=True):
+            found[n] = piece.view(parts[n].shape)
+    return found

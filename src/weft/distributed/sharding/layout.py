@@ -92,7 +92,7 @@ class MeshLayout(NamedTuple):
         """This rank's group along a dimension of the mesh."""
         return None if dim is None else self.mesh.get_group(dim)
 
-    # -- rows over one dimension of the mesh, as `fully_shard` has them --------------------------------------------
+    # -- one dimension of the tensor over one of the mesh, as `fully_shard` has them -------------------------------
 
     @property
     def is_rows(self) -> bool:
@@ -111,13 +111,51 @@ class MeshLayout(NamedTuple):
         return 1 if self.sharded is None else self.mesh.size(self.sharded)
 
     @property
+    def sharded_dim(self) -> int:
+        """The dimension of the tensor that is shared out; the first one where each rank has all."""
+        placement = None if self.sharded is None else self.placements[self.sharded]
+        return placement.dim if isinstance(placement, Shard) else 0
+
+    @property
     def most_rows(self) -> int:
-        """The rows of a rank that has not fewer."""
-        return -(-self.shape[0] // self.size) if self.shape else 0
+        """The rows, or entries of the dimension that is shared out, of a rank that has not fewer."""
+        return -(-self.shape[self.sharded_dim] // self.size) if self.shape else 0
 
     def padded(self, rows: Tensor) -> Tensor:
         """A rank's rows, with zeros to make them as many as others have."""
         return with_more(rows, 0, self.most_rows)
+
+    def as_rows(self, tensor: Tensor) -> Any:
+        """A tensor as it goes to other ranks, with the dimension that is shared out as its first."""
+        dim = self.sharded_dim
+        return tensor if dim == 0 else tensor.movedim(dim, 0)
+
+    def whole_of(self, rows: Tensor) -> Any:
+        """The whole tensor of all ranks' rows."""
+        return self.from_rows(rows, self.shape[self.sharded_dim])
+
+    def part_of(self, rows: Tensor) -> Any:
+        """This rank's part of a tensor, of its rows."""
+        return self.from_rows(rows, self.local_shape[self.sharded_dim])
+
+    def from_rows(self, rows: Tensor, count: int) -> Any:
+        """The first `count` rows of what came from other ranks, with dimensions where they belong."""
+        dim, kept = self.sharded_dim, first_of(rows, 0, count)
+        return kept if dim == 0 else kept.movedim(0, dim).contiguous()
+
+
+def compute_local_shape_and_global_offset(
+    global_shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape of this rank's part of a tensor, and the first index of it in each dimension.
+
+    Args:
+        global_shape: the shape of the whole.
+        mesh: the ranks.
+        placements: for each dimension of the mesh, how the tensor lies along it.
+    """
+    bounds = MeshLayout(mesh, tuple(placements), tuple(global_shape)).bounds()
+    return tuple(count for _, count in bounds), tuple(first for first, _ in bounds)
 
 
 def need_group(group: ProcessGroup | None) -> ProcessGroup:

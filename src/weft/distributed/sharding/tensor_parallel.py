@@ -20,14 +20,13 @@ from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
 from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding import dtensor
+from weft.distributed.sharding.distribute import distribute_module, distribute_tensor
 from weft.distributed.sharding.dtensor import (
     Arguments,
     DTensor,
     Function,
     Named,
     Outputs,
-    distribute_module,
-    distribute_tensor,
     local,
 )
 from weft.distributed.sharding.layout import need_group, need_placements

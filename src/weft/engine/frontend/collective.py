@@ -23,6 +23,7 @@ used = False
 recorded: dict = {}  # by identity, those that have been recorded here and have no value yet
 _carrier = None
 _notes: list = []  # lists of those who watch
+_listeners: list = []  # functions that are told what has been recorded
 
 
 class Passage:
@@ -53,12 +54,22 @@ def watch(notes: list, change: cython.int) -> None:
         _notes[:] = [kept for kept in _notes if kept is not notes]
 
 
+def listen(listener, change: cython.int) -> None:
+    """From now on (+1) call a function with the name of each collective that is recorded, or no longer (-1)."""
+    if change > 0:
+        _listeners.append(listener)
+    else:
+        _listeners.remove(listener)
+
+
 @cython.cfunc
 def note(node: Node) -> cython.void:
     """A collective has been recorded."""
     global used
     used = True
     recorded[id(node)] = node
+    for listener in _listeners:
+        listener(node.params.name)
 
 
 def begin(nodes: list) -> None:

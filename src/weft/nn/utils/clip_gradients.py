@@ -52,11 +52,19 @@ def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
         total = found[0]
         if len(found) > 1:
             total = weft.stack(found).max() if math.isinf(order) else weft.stack(found).sum()
-        if math.isinf(order):
-            return total
-        if order in (0.0, 2.0):
-            return total if order == 0.0 else total.sqrt()
-        return total.pow(1.0 / order)
+        if order == 2.0:
+            total = total.sqrt()
+        elif order != 0.0 and not math.isinf(order):
+            total = total.pow(1.0 / order)
+        return _everywhere(total, [owner for _, owner in pairs])
+
+
+def _everywhere(total: Tensor, owners: list[Tensor]) -> Tensor:
+    """A value that all processes have, as a tensor over the mesh that all owners lie over, if they do."""
+    meshes = [getattr(owner, "device_mesh", None) for owner in owners]
+    if meshes[0] is None or any(mesh != meshes[0] for mesh in meshes):
+        return total
+    return owners[0].everywhere(total)  # type: ignore[no-any-return, attr-defined]
 
 
 def _lot_powers(owners: list[Tensor], values: list[Tensor], order: float) -> Tensor:
@@ -103,7 +111,8 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale gradients so that a total norm above `max_norm` becomes `max_norm`."""
     with weft.no_grad():
-        scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        own = total_norm.to_local() if hasattr(total_norm, "to_local") else total_norm
+        scale = (float(max_norm) / (own + 1e-6)).clamp(max=1.0)
         for gradient in _gradients(parameters):
             gradient.mul_(scale)
 
