@@ -41,14 +41,19 @@ MODULES = {
         "tensor": "",
         "tensor._utils": "",
         "tensor._dtensor_spec": "",
+        "tensor._api": "",
+        "tensor.api": "",
         "tensor.parallel": "",
         "tensor.parallel.style": "",
+        "tensor.parallel.api": "",
         "tensor.placement_types": "",
         "tensor.debug": "visualize_sharding",
         "tensor.experimental": _EXPERIMENTS,
         "tensor.experimental._attention": "set_rotate_method",
         "_tensor": "",
         "_tensor.placement_types": "",
+        "_tensor.api": "",
+        "_tensor._utils": "",
         "_tensor.experimental": _EXPERIMENTS,
         "_tensor.debug": "visualize_sharding",
         "_composable": "contract",
@@ -127,17 +132,20 @@ SENT = (
     "GatherOptions ProcessGroupGloo ReduceOptions ReduceScatterOptions ScatterOptions record_comm shrink_group"
 )
 _MAKING = "distribute_module distribute_tensor empty full ones rand randn zeros"
-for _name in ("tensor", "_tensor"):
+for _name in ("tensor", "_tensor", "tensor._api", "tensor.api", "_tensor.api"):
     MODULES[_name]["distributed.sharding.dtensor"] = "DTensor"
     MODULES[_name]["distributed.sharding.distribute"] = _MAKING
     MODULES[_name]["distributed.device_mesh"] = "DeviceMesh init_device_mesh"
 MODULES["tensor._dtensor_spec"]["distributed.sharding.spec"] = "DTensorSpec TensorMeta"
-MODULES["tensor._utils"]["distributed.sharding.layout"] = "compute_local_shape_and_global_offset"
+for _name in ("tensor._utils", "_tensor._utils"):
+    MODULES[_name]["distributed.sharding.layout"] = "compute_local_shape_and_global_offset"
+for _name in ("tensor.placement_types", "_tensor.placement_types"):
+    MODULES[_name]["distributed.sharding.spec"] = "DTensorSpec TensorMeta"
 for _name in ("tensor.debug", "_tensor.debug"):
     MODULES[_name]["distributed.sharding.comm_debug_mode"] = "CommDebugMode"
 for _name in ("tensor.experimental", "_tensor.experimental"):
     MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
-for _name in ("tensor.parallel", "tensor.parallel.style"):
+for _name in ("tensor.parallel", "tensor.parallel.style", "tensor.parallel.api"):
     MODULES[_name]["distributed.sharding.tensor_parallel"] = (
         "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
         "SequenceParallel loss_parallel parallelize_module"

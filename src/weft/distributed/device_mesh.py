@@ -22,6 +22,9 @@ def _dims(axes: Sequence[Axis]) -> list[int]:
     return [dim for axis in axes for dim in ((axis,) if isinstance(axis, int) else axis)]
 
 
+_current: list[DeviceMesh] = []  # contexts that are open, the innermost last
+
+
 class DeviceMesh:
     """Ranks in an array: `mesh["dp"]` is the part along a dimension that this process lies in.
 
@@ -124,6 +127,14 @@ class DeviceMesh:
             return NotImplemented
         ours, theirs = ((m.device_type, m.mesh.tolist(), m.mesh_dim_names) for m in (self, other))
         return ours == theirs
+
+    def __enter__(self) -> DeviceMesh:
+        """The mesh, which distributed tensors lie over unless another one is named."""
+        _current.append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _current.pop()
 
     def __hash__(self) -> int:
         return hash((self.device_type, str(self.mesh.tolist()), self.mesh_dim_names))
@@ -436,3 +447,10 @@ def init_device_mesh(
         )
     ranks = weft.arange(count, dtype=weft.int32, device="cpu").reshape(*mesh_shape)
     return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)
+
+
+def current_mesh() -> DeviceMesh:
+    """The mesh of the innermost context, or that of all processes."""
+    if _current:
+        return _current[-1]
+    return init_device_mesh("cpu", (current_world().group.size(),))

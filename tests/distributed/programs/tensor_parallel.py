@@ -64,6 +64,7 @@ UNARY: dict[str, Operation] = {
     "cumsum": lambda x: x.cumsum(1),
     "expand": lambda x: x.unsqueeze(0).expand(3, -1, -1).pow(2),
     "norm of all": lambda x: torch.linalg.vector_norm(x),
+    "norms": lambda x: torch.linalg.vector_norm(x, dim=1) * x.norm(1, 1),
     "gelu": lambda x: F.gelu(x),
     "in place": lambda x: x.clone().mul_(2).add_(1),
 }
@@ -72,6 +73,7 @@ BINARY: dict[str, Operation] = {
     "add": lambda x, y: x + y,
     "mul": lambda x, y: x * y,
     "row": lambda x, y: x * y[0],
+    "as the other": lambda x, y: x.view_as(y) * y,
     "linear": lambda x, y: F.linear(x, y, y.sum(1)),
     "addmm": lambda x, y: torch.addmm(x.sum(1), x, y.t()),
     "sum of products": lambda x, y: (x @ y.t() + x @ y.t()).sum(),
@@ -124,6 +126,29 @@ def moves(mesh: Any) -> dict[str, Any]:
             (local * (RANK + 2 if second.is_shard() else 2)).sum().backward()
             row = [list(moved.shape), list(local.shape), listed(moved), x.grad.flatten().tolist()]
             found[f"{first} to {second}"] = row
+    return found
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+def hooked(mesh: Any) -> dict[str, Any]:
+    """What hooks of a module on backward see of tensors over ranks, and what comes of their answers."""
+    found: dict[str, Any] = {}
+    for name in ("rows", "columns", "whole"):
+        seen: list[Any] = []
+        module = Doubled()
+
+        def after(module: Any, inputs: Any, outputs: Any, seen: Any = seen) -> Any:
+            seen += [[type(g).__name__, listed(g)] for g in (*inputs, *outputs)]
+            return (inputs[0] * 3,)
+
+        module.register_full_backward_hook(after)
+        x = distribute_tensor(numbers(1, 6, 4), mesh, [lies(name)]).requires_grad_()
+        module(x).square().sum().backward()
+        found[name] = [seen, listed(x.grad)]
     return found
 
 
@@ -276,6 +301,7 @@ def main() -> None:
     found = {
         "operations": operations(mesh),
         "moves": moves(mesh),
+        "hooked": hooked(mesh),
         "two dims": two_dims(),
         "alone": train(Model()),
         "tensor parallel": train(tensor_parallel()),

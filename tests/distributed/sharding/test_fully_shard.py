@@ -232,7 +232,7 @@ def test_words_for_what_cannot_be_sharded() -> None:
         (twice, "has already been applied"),
         (nn.ModuleList([nn.Linear(2, 2)]), "containers that do not implement forward: ModuleList"),
         (Scalar(), r"doesn't support scalar parameters. Change scale to a 1D tensor"),
-        (tied, "0.weight is shared with a module that is sharded already"),
+        (tied, "1.weight is shared with a module that is sharded already"),
     ]
     for module, words in cases:
         with pytest.raises(ValueError, match=words):

@@ -20,6 +20,7 @@ PROGRAM = "tensor_parallel.py"
 PARTS = [
     "operations",
     "moves",
+    "hooked",
     "two dims",
     "tensor parallel",
     "sequence parallel",
@@ -113,6 +114,29 @@ def test_random_values_are_those_of_one_process(mesh: DeviceMesh) -> None:
     weft.manual_seed(0)
     x = weft.distributed.tensor.zeros(3, 2, device_mesh=mesh, placements=[Shard(0)])
     assert x.uniform_().tolist() == alone.tolist()
+
+
+def test_initial_values_are_those_of_the_whole(mesh: DeviceMesh) -> None:
+    names = "kaiming_uniform_ kaiming_normal_ xavier_uniform_ xavier_normal_ trunc_normal_ normal_ orthogonal_ eye_"
+    for name in names.split():
+        initialise = getattr(nn.init, name)
+        alone, x = weft.zeros(4, 3), distribute_tensor(weft.zeros(4, 3), mesh, [Shard(0)])
+        for tensor in (alone, x.requires_grad_()):
+            weft.manual_seed(0)
+            assert initialise(tensor) is tensor
+        assert x.tolist() == alone.tolist() and x.placements == (Shard(0),)
+    assert nn.init.constant_(x, 3.0).full_tensor().tolist() == [[3.0] * 3] * 4
+
+
+def test_the_mesh_of_a_context_is_the_one_that_is_not_named(mesh: DeviceMesh) -> None:
+    named = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+    with named as inner, mesh:
+        assert inner is named
+        assert distribute_tensor(weft.ones(2)).device_mesh == mesh
+    with named:
+        assert distribute_tensor(weft.ones(2)).device_mesh == named
+        assert weft.distributed.tensor.zeros(2).device_mesh == named
+    assert distribute_tensor(weft.ones(2)).device_mesh == mesh
 
 
 def test_words_for_what_cannot_be(mesh: DeviceMesh) -> None:

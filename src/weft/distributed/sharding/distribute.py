@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import weft
 from weft.distributed.collectives.carrier import record
-from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
+from weft.distributed.device_mesh import DeviceMesh, current_mesh
 from weft.distributed.placements import Placement, Replicate
-from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding.dtensor import DTensor, Function
 from weft.distributed.sharding.layout import MeshLayout, need_group, need_placements
 from weft.engine.frontend.tensor import Tensor
@@ -49,7 +48,7 @@ def distribute_tensor(
         (weft.Size([2, 3]), tensor(15.))
         >>> dist.destroy_process_group()
     """
-    mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+    mesh = current_mesh() if device_mesh is None else device_mesh
     whole_on_all = [Replicate()] * mesh.ndim
     found = need_placements(whole_on_all if placements is None else placements, mesh, tensor.ndim)
     if any(p.is_partial() for p in found):
@@ -103,7 +102,7 @@ def distribute_module(
         (Replicate(),)
         >>> dist.destroy_process_group()
     """
-    mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+    mesh = current_mesh() if device_mesh is None else device_mesh
     for name, one in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, one, mesh)
@@ -135,7 +134,7 @@ def _factory(name: str) -> Function:
         requires_grad: bool = False,
         **options: object,
     ) -> DTensor:
-        mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+        mesh = current_mesh() if device_mesh is None else device_mesh
         everything = plain(*size, **options)
         given = [Replicate()] * mesh.ndim if placements is None else placements
         layout = MeshLayout(

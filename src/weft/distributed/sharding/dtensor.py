@@ -368,6 +368,22 @@ class DTensor(Tensor):
 
         return disabled(Tensor.register_hook, (), (self, on_part))
 
+    def as_cotangent(self, part: Tensor) -> DTensor:
+        """This rank's part of a cotangent of this tensor, as a tensor over its mesh.
+
+        Args:
+            part: the part, as backward passes have it.
+        """
+        return wrap(local(part), self.spread.of_cotangents())
+
+    def part_of_cotangent(self, value: Tensor) -> Any:
+        """This rank's part of a cotangent of this tensor, as backward passes have it.
+
+        Args:
+            value: the cotangent: over a mesh, whole, or the part itself.
+        """
+        return local(_part_like(value, self.spread.of_cotangents()))
+
     def register_post_accumulate_grad_hook(self, hook: Function) -> Any:  # type: ignore[override]
         """Call a function with the tensor once a backward pass has added to its gradient.
 
@@ -462,6 +478,9 @@ _views = {members_of_tensor()[name]: name for name in ("T", "mT", "H", "mH", "re
 # Drawn for the whole, so that what ranks draw does not depend on how many there are.
 _RANDOM_INTO = (
     "normal_", "uniform_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_", "bernoulli_",
+    # of weft.nn.init, which look at the shape of the whole
+    "constant_", "ones_", "zeros_", "eye_", "dirac_", "orthogonal_", "sparse_", "trunc_normal_", "kaiming_normal_",
+    "kaiming_uniform_", "xavier_normal_", "xavier_uniform_",
 )  # fmt: skip
 _RANDOM_LIKE = ("rand_like", "randn_like", "randint_like", "bernoulli")
 _DROPOUT = ("dropout", "alpha_dropout", "feature_alpha_dropout")

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, cast
 
 import weft
-from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
+from weft.distributed.device_mesh import DeviceMesh, current_mesh
 from weft.distributed.placements import Shard
-from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding.block_reduction import BlockReduction
 from weft.distributed.sharding.dtensor import DTensor
 from weft.distributed.sharding.gathering import Gathering
@@ -355,7 +354,7 @@ def fully_shard(
         >>> dist.destroy_process_group()
     """
     modules = [module] if isinstance(module, Module) else list(module)
-    mesh = init_device_mesh("cpu", (get_world_size(),)) if mesh is None else mesh
+    mesh = current_mesh() if mesh is None else mesh
     if mesh.ndim > 2 or dp_mesh_dims is not None:
         raise ArgumentError(
             f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}",

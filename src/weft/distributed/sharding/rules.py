@@ -293,6 +293,24 @@ def view(input: Tensor, *shape: Dims) -> ShardingPlan:
     return _reshaped(input, _without_minus_one(sizes, input.numel()))
 
 
+def view_as(input: Tensor, other: Tensor) -> ShardingPlan:
+    """The shape of another tensor, whose values are not read."""
+    plan = _reshaped(input, list(other.shape))
+    return plan._replace(operands=[*plan.operands, plan.result])
+
+
+def norm(
+    input: Tensor,
+    p: object = 2,
+    dim: object = None,
+    keepdim: bool = False,
+    *rest: object,
+    **kwargs: object,
+) -> ShardingPlan:
+    """Norms along dimensions, which are whole."""
+    return along(input, dim, keepdim)
+
+
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> ShardingPlan:
     """Some dimensions become one."""
     ndim = len(input.shape)
@@ -464,6 +482,8 @@ _BY_RULE: dict[Rule, str] = {
     unsqueeze: "unsqueeze",
     squeeze: "squeeze",
     view: "view reshape",
+    view_as: "view_as reshape_as",
+    norm: "norm vector_norm",
     flatten: "flatten",
     unflatten: "unflatten",
     expand: "expand",

@@ -16,9 +16,8 @@ from typing import Any
 import weft
 from weft.distributed.collectives.carrier import record
 from weft.distributed.collectives.reduction import ReduceOp
-from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
+from weft.distributed.device_mesh import DeviceMesh, current_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
-from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding import dtensor
 from weft.distributed.sharding.distribute import distribute_module, distribute_tensor
 from weft.distributed.sharding.dtensor import (
@@ -431,7 +430,7 @@ def parallelize_module(
         ((Shard(dim=0),), weft.Size([2, 4]))
         >>> dist.destroy_process_group()
     """
-    mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+    mesh = current_mesh() if device_mesh is None else device_mesh
     if parallelize_plan is None:
         warnings.warn(
             "No parallelize_plan is provided: parallelize_module does nothing.", stacklevel=2
