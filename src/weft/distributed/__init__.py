@@ -68,6 +68,6 @@ _gather(
     },
 )
 launch.name_ranks()
-_operators = _later("weft.distributed.operators")
+_operators = _later("weft.distributed.collectives.operators")
 for _name in ("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd"):
     _extend_namespace(_name, lambda name: _operators.operator(name))

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from weft.autograd.graph import current_walk
 from weft.distributed.collectives.counting import counting
-from weft.distributed.operators import CollectiveOperator, operator
+from weft.distributed.collectives.operators import CollectiveOperator, operator
 from weft.distributed.sharding.dtensor import DTensor
 from weft.engine.frontend.tensor import Tensor
 from weft.nn.module.global_hooks import (
