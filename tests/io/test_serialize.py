@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import pickle
@@ -397,3 +398,40 @@ def test_complex_numbers_of_double_precision(tmp_path: Path) -> None:
     assert found["conj"].tolist() == base.conj().tolist()
     found["all"][2] = 0
     assert found["part"][0].item() == 0
+
+
+def test_a_file_that_is_still_open_holds_what_was_saved(tmp_path: Path, lib: Any) -> None:
+    """Whoever opens the file by its path, before the writer closes it, finds all of it."""
+    with (tmp_path / "tensors").open("wb") as file:
+        lib.save({"a": lib.arange(3)}, file)
+        assert lib.load(tmp_path / "tensors")["a"].tolist() == [0, 1, 2]
+
+
+def test_storages_are_loaded_without_running_code() -> None:
+    tensor = weft.arange(6.0)
+    given = {"bytes": tensor.untyped_storage(), "elements": tensor.storage(), "tensor": tensor}
+    file = io.BytesIO()
+    weft.save(given, file)
+    file.seek(0)
+    loaded = weft.load(file)
+    assert list(loaded["elements"]) == list(given["elements"])
+    assert bytes(loaded["bytes"]) == bytes(given["bytes"])
+    loaded["elements"][0] = 7.0
+    assert loaded["tensor"][0].item() == 7.0  # one memory, as it was
+    for name, arguments in (
+        ("storage._of_cell", (b"no memory",)),
+        ("typed_storage._rebuilt", (1, "float32")),
+    ):
+        with pytest.raises(CheckpointError):
+            weft.load(io.BytesIO(pickle.dumps(Reduced(name, arguments))))
+
+
+class Reduced:
+    """What is pickled as a call of a function of `weft.tensor`."""
+
+    def __init__(self, name: str, arguments: tuple[object, ...]) -> None:
+        self.name, self.arguments = name, arguments
+
+    def __reduce__(self) -> Any:
+        module, name = self.name.split(".")
+        return getattr(importlib.import_module(f"weft.tensor.{module}"), name), self.arguments

@@ -78,6 +78,9 @@ def save(
         write_file(Path(f), content)
     else:
         f.write(content)
+        flush = getattr(f, "flush", None)
+        if flush is not None:  # who opens it by its path finds all of it
+            flush()
 
 
 def _need_binary(what: str, f: File, mode: str) -> None:

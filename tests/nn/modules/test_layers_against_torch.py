@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -247,3 +249,14 @@ def test_clipping_the_norm_agrees(norm_type: float) -> None:
     assert norms[0] == pytest.approx(norms[1], rel=1e-5)
     for ours, theirs in zip(*clipped, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("order", [1, 2.0, float("inf")])
+def test_a_norm_that_is_not_finite_is_named_by_its_order(lib: Any, order: float) -> None:
+    weight = lib.nn.Parameter(lib.ones(2))
+    weight.grad = lib.tensor([1.0, float("inf")])
+    with pytest.raises(
+        RuntimeError, match=f"^The total norm of order {float(order)} for gradients"
+    ):
+        lib.nn.utils.clip_grad_norm_([weight], 1.0, order, error_if_nonfinite=True)
+    assert weight.grad.tolist() == [1.0, float("inf")]
