@@ -22,18 +22,18 @@ from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 
 TYPES = ("float32", "float64", "int64")
-COMMON = "float32"  # in all layouts; of other types those of one shape
+COMMON = "float32"  # in all layouts, or the first of TYPES; of other types those of one shape
 CLASSES = 50
 STEPS = 4  # of a network: its fused kernels are compiled when they come again
 
 
-def operands(count: int, dtype: str) -> Iterator[list[Any]]:
+def operands(count: int, dtype: str, common: str = COMMON) -> Iterator[list[Any]]:
     """Operands of a row in usual layouts: all of one shape, all without axes, all (or all but a cotangent) one tensor,
-    one element repeated; one of them a number, a row or a column."""
+    one element repeated; one of them a number, a row or a column; one of them no number, and the others one."""
     whole = weft.tensor(np.linspace(0.1, 0.9, 24).reshape(4, 6).astype(dtype))
     yield [whole * 1 for _ in range(count)]
     yield [whole[number % 4, number % 6] * 1 for number in range(count)]
-    if dtype != COMMON:
+    if dtype != common:
         return
     yield [whole * 1] * count
     yield [whole * 1] + [whole * 2] * (count - 1)
@@ -41,6 +41,8 @@ def operands(count: int, dtype: str) -> Iterator[list[Any]]:
     for place in range(count if count > 1 else 0):
         for other in (2, whole[0], whole[:, :1]):
             yield [other if number == place else whole * 1 for number in range(count)]
+    for place in range(count if count > 2 else 0):
+        yield [whole * 1 if number == place else 2 for number in range(count)]
 
 
 def run_table() -> None:
@@ -48,10 +50,9 @@ def run_table() -> None:
     for row in list(OPS.values()):
         if row.kind != ELEMENTWISE or row.name in ("cast",):
             continue
-        for dtype in TYPES:
-            if dtype not in row.dtypes:
-                continue
-            for given in operands(len(row.operands), dtype):
+        types = [dtype for dtype in TYPES if dtype in row.dtypes]
+        for dtype in types:
+            for given in operands(len(row.operands), dtype, types[0]):
                 with contextlib.suppress(WeftError, TypeError, ValueError):
                     call(row.name, *given).numpy()
 
@@ -61,7 +62,8 @@ def run_reductions() -> None:
     functions: tuple[Callable[..., Any], ...] = (
         weft.sum, weft.mean, weft.amax, weft.amin, weft.argmax, weft.argmin, weft.prod, weft.logsumexp, weft.std,
     )  # fmt: skip
-    for x in (weft.rand(20), weft.rand(5, 20), weft.rand(3, 4, 20), weft.rand(5, 20).double()):
+    sizes = ((20,), (5, 20), (3, 4, 20), (20_000,), (500, 40))
+    for x in (*(weft.rand(*size) for size in sizes), weft.rand(5, 20).double()):
         for function in functions:
             for axis in range(x.dim()):
                 with contextlib.suppress(WeftError, TypeError, ValueError):
@@ -425,6 +427,7 @@ def run_networks() -> None:
     train(perceptron(nn.ReLU), partial(optim.SGD, lr=0.1, momentum=0.9, weight_decay=0.1), False)
     for model in (Demo(), Stepping()):
         train(model, optim.AdamW, False, 2 * STEPS, (32, 16))
+    train(Reading(256), optim.AdamW, False, 3, (8, 128))
     for approximate in ("none", "tanh"):  # so large that fusing pays the first time
         train(Attending(256, approximate), optim.AdamW, False, 3, (8, 128))
         train(as_loaded(Attending(256, approximate)), optim.AdamW, False, 3, (8, 128))

@@ -2,12 +2,12 @@
 
     python tools/ship_kernels.py [--own] [--package FOLDER]
 
-It runs what programs begin with (`first_programs`), notes which kernels are asked for, and compiles these for each
-level: `x86-64-v3` and `x86-64-v4`, or the common ARMv8; `--own`: for that of this machine alone. An archive for each
-goes into the package in FOLDER, or the sources' (`kernel_files.shipped_kernels`). One that these sources
-have written is left as it is. Kernels with gathers are compiled both ways, since which one is quicker
-depends on the maker of the processor. Products are listed for each level, since levels choose others; attention is
-shipped for the level that this machine has.
+It runs what programs begin with (`first_programs`, `first_images`), notes which kernels are asked for, and compiles
+these for each level: `x86-64-v3` and `x86-64-v4`, or the common ARMv8; `--own`: for that of this machine alone. An
+archive for each goes into the package in FOLDER, or the sources' (`kernel_files.shipped_kernels`). One that these
+sources have written is left as it is. Kernels with gathers are compiled both ways, since which one is quicker depends
+on the maker of the processor. Products are listed for each level, since levels choose others; attention is shipped for
+the level that this machine has.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from weft.engine.devices.cpu.codegen_hash import revision  # noqa: E402
 from weft.engine.devices.cpu.kernel_files import shipped_kernels  # noqa: E402
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache  # noqa: E402
 from weft.engine.devices.cpu.llvm import target as targets  # noqa: E402
+from weft.testing.tuned import tuned  # noqa: E402
 
 
 class Level(NamedTuple):
@@ -134,13 +135,16 @@ def products() -> list[KernelRequest]:
 
 def compile_own(level: Level) -> Noting:
     """Run the programs, with code for this machine's level."""
+    import first_images
     import first_programs
 
     compiler = Noting(level)
     host, jit._host = jit._host, compiler
     before, config.background_compilation = config.background_compilation, False
     try:
-        first_programs.run()
+        with tuned("tiering", soon_part=0.0):  # what comes again is fused
+            first_programs.run()
+            first_images.run()
     finally:
         jit._host, config.background_compilation = host, before
     compiler.compile_all(products())
@@ -161,8 +165,9 @@ def is_current(level: Level) -> bool:
     if shipped_kernels.open_for(level.name, revision()) is None:
         return False
     written = Path(shipped_kernels.path_of(level.name)).stat().st_mtime
-    programs = Path(__file__).with_name("first_programs.py")
-    return all(source.stat().st_mtime <= written for source in (Path(__file__), programs))
+    here = Path(__file__)
+    sources = (here, *(here.with_name(f"first_{name}.py") for name in ("programs", "images")))
+    return all(source.stat().st_mtime <= written for source in sources)
 
 
 def main() -> None:
