@@ -145,3 +145,32 @@ def test_words_for_what_cannot_be(tmp_path: Path) -> None:
         checkpoint.save({None: 1}, checkpoint_id=tmp_path / "c")
     with pytest.raises(FileNotFoundError, match="manifest.json"):
         checkpoint.load({"a": 1}, checkpoint_id=tmp_path)
+
+
+def test_planners_leave_alone_what_is_not_there_and_metadata_tells_what_is(tmp_path: Path) -> None:
+    saved = {"model": {"w": weft.ones(2, 3, dtype=weft.float64), "s": weft.tensor(2)}, "step": 7}
+    checkpoint.save(saved, checkpoint_id=tmp_path, planner=checkpoint.DefaultSavePlanner())
+    wanted = {
+        "model": {"w": weft.zeros(2, 3, dtype=weft.float64), "new": weft.tensor(4)},
+        "step": 0,
+    }
+    with pytest.raises(RuntimeError, match="the checkpoint has no entry model.new"):
+        checkpoint.load(wanted, checkpoint_id=tmp_path)
+    planner = checkpoint.DefaultLoadPlanner(allow_partial_load=True)
+    checkpoint.load(wanted, checkpoint_id=tmp_path, planner=planner)
+    assert wanted["step"] == 7 and wanted["model"]["new"].item() == 4
+    assert wanted["model"]["w"].tolist() == [[1.0] * 3] * 2
+
+    class Own(checkpoint.DefaultLoadPlanner):  # type: ignore[misc, name-defined]
+        pass
+
+    with pytest.raises(NotImplementedError, match="a planner of one's own has no effect"):
+        checkpoint.load(wanted, checkpoint_id=tmp_path, planner=Own())
+    metadata = checkpoint.FileSystemReader(tmp_path).read_metadata()
+    entries = metadata.state_dict_metadata
+    assert sorted(entries) == ["model.s", "model.w", "step"]
+    assert metadata.planner_data["model.w"] == ("model", "w")
+    assert entries["model.w"].size == (2, 3)
+    assert entries["model.w"].properties.dtype is weft.float64
+    assert [(c.offsets, c.sizes) for c in entries["model.w"].chunks] == [((0, 0), (2, 3))]
+    assert isinstance(entries["step"], checkpoint.BytesStorageMetadata)

@@ -23,8 +23,7 @@ _WRAPPING = (
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
 _SAVED = (
-    "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner LoadPlan "
-    "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
+    "CheckpointException LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem "
     "load_state_dict save_state_dict"
 )
 _EXPERIMENTS = "context_parallel local_map register_sharding"
@@ -78,7 +77,9 @@ MODULES = {
         "algorithms._checkpoint.checkpoint_wrapper": "",
         "checkpoint": _SAVED,
         "checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
-        "checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
+        "checkpoint.default_planner": "",
+        "checkpoint.filesystem": "",
+        "checkpoint.metadata": "",
         "checkpoint.format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
         "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
@@ -154,7 +155,20 @@ MODULES["checkpoint.state_dict"]["distributed.state_dicts"] = (
     "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
     "set_optimizer_state_dict set_state_dict"
 )
-MODULES["checkpoint.stateful"]["distributed.stateful"] = "Stateful"
+_METADATA = (
+    "BytesStorageMetadata ChunkStorageMetadata Metadata TensorProperties TensorStorageMetadata"
+)
+MODULES["checkpoint"]["distributed.checkpoint_metadata"] = (
+    f"{_METADATA} DefaultLoadPlanner DefaultSavePlanner"
+)
+MODULES["checkpoint.metadata"]["distributed.checkpoint_metadata"] = _METADATA
+MODULES["checkpoint.default_planner"]["distributed.checkpoint_metadata"] = (
+    "DefaultLoadPlanner DefaultSavePlanner"
+)
+MODULES["checkpoint.filesystem"]["distributed.checkpoint_files"] = (
+    "FileSystemReader FileSystemWriter"
+)
+MODULES["checkpoint.stateful"]["distributed.checkpoint_metadata"] = "Stateful"
 MODULES["elastic.multiprocessing.errors"]["distributed.launch"] = "record"
 _SCHEDULES = "Schedule1F1B ScheduleGPipe ScheduleInterleaved1F1B ScheduleLoopedBFS"
 MODULES["pipelining"] |= {

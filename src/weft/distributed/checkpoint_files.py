@@ -23,6 +23,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import weft
+from weft.distributed.checkpoint_metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    DefaultLoadPlanner,
+    Metadata,
+    TensorProperties,
+    TensorStorageMetadata,
+    need_default,
+)
 from weft.distributed.collectives.objects import all_gather_object, broadcast_object_list
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import Group, ProcessGroup
@@ -67,6 +76,34 @@ class FileSystemReader(FileSystemWriter):
         path: the folder.
         **options: accepted, without effect.
     """
+
+    def read_metadata(self) -> Metadata:
+        """What the checkpoint holds, without its values.
+
+        Raises:
+            FileNotFoundError; CheckpointError for another folder.
+        """
+        manifest = _manifest(self.path)
+        found: dict[str, TensorStorageMetadata | BytesStorageMetadata] = {}
+        paths: dict[str, tuple[str | int, ...]] = {}
+        for path, _ in load_file(self.path / f"{manifest['token']}-values.safetensors"):
+            found[_dotted(path)] = BytesStorageMetadata()
+            paths[_dotted(path)] = tuple(path)
+        for path, shape, dtype, parts in manifest["tensors"]:
+            chunks = [
+                ChunkStorageMetadata(*(weft.Size(numbers) for numbers in zip(*box, strict=True)))
+                if box
+                else ChunkStorageMetadata(weft.Size(), weft.Size())
+                for _, box in parts
+            ]
+            properties = TensorProperties(getattr(weft, dtype))
+            found[_dotted(path)] = TensorStorageMetadata(properties, weft.Size(shape), chunks)
+            paths[_dotted(path)] = tuple(path)
+        return Metadata(found, paths)
+
+
+def _dotted(path: Keys) -> str:
+    return ".".join(map(str, path))
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------
@@ -303,7 +340,7 @@ def save(
             values that `weft.save` writes, of which the first rank's are kept.
         checkpoint_id: a folder that all ranks see; what it held stays until the new checkpoint is complete.
         storage_writer: the folder, in another form; None: `checkpoint_id` says it.
-        planner: accepted, without effect; None: the same.
+        planner: None, or `DefaultSavePlanner`, which is the same.
         process_group: the ranks that take part; None: all.
         no_dist: write what this process has, alone.
         use_collectives: accepted, without effect. Default: True.
@@ -328,6 +365,7 @@ def save(
         state_dict,
         checkpoint_id=checkpoint_id,
         storage_writer=storage_writer,
+        planner=planner,
         process_group=process_group,
         no_dist=no_dist,
     ).result()
@@ -349,7 +387,7 @@ def async_save(
         state_dict: what is written, as in `save`.
         checkpoint_id: a folder that all ranks see; None: `storage_writer` says it.
         storage_writer: the folder, in another form; None: `checkpoint_id` says it.
-        planner: accepted, without effect; None: the same.
+        planner: None, or `DefaultSavePlanner`, which is the same.
         process_group: the ranks that take part; None: all.
         no_dist: True: one process alone. Default: False.
         **options: accepted, without effect.
@@ -365,6 +403,7 @@ def async_save(
         ...     writing.result()  # training goes on until here
         >>> dist.destroy_process_group()
     """
+    need_default(planner)
     folder = _folder(checkpoint_id, storage_writer)
     while _under_way:  # all ranks have ended one save before another begins
         wait([_under_way.pop()])
@@ -445,14 +484,7 @@ def _read(place: Path) -> Tree:
     FileNotFoundError, CheckpointError."""
     if not place.is_dir():
         return dict(load_file(place))
-    manifest = json.loads(read_file(place / MANIFEST))
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"load: {place} is no checkpoint of weft.distributed",
-            expected=f"a manifest of the format {FORMAT}",
-            got=repr(manifest.get("format")),
-            fix="name the folder that save wrote",
-        )
+    manifest = _manifest(place)
     tree: Tree = {}
     for path, value in load_file(place / f"{manifest['token']}-values.safetensors"):
         _put(tree, path, value)
@@ -460,6 +492,19 @@ def _read(place: Path) -> Tree:
     for number, (path, shape, dtype, parts) in enumerate(manifest["tensors"]):
         _put(tree, path, _Stored(open_file, str(number), shape, parts, dtype))
     return tree
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    """What the manifest of a folder says. Errors: FileNotFoundError, CheckpointError."""
+    manifest: dict[str, Any] = json.loads(read_file(place / MANIFEST))
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"load: {place} is no checkpoint of weft.distributed",
+            expected=f"a manifest of the format {FORMAT}",
+            got=repr(manifest.get("format")),
+            fix="name the folder that save wrote",
+        )
+    return manifest
 
 
 def _in_memory(found: object, like: object = None) -> Any:
@@ -498,10 +543,12 @@ class _Always(dict[Any, Any]):
         return self._value
 
 
-def _fill(target: Tree, found: State, path: str) -> None:
-    """Put what was read into the values of a dictionary."""
+def _fill(target: Tree, found: State, path: str, is_partial: bool = False) -> None:
+    """Put what was read into the values of a dictionary; with `is_partial` those that were not read stay."""
     for key, value in list(target.items()):
         if key not in found:
+            if is_partial:
+                continue
             raise CheckpointError(
                 f"load: the checkpoint has no entry {path}{key}",
                 expected=f"one of {list(found)[:20]}",
@@ -515,7 +562,7 @@ def _fill(target: Tree, found: State, path: str) -> None:
             with weft.no_grad():
                 value.copy_(_in_memory(new, value))
         elif isinstance(value, dict) and value:
-            _fill(value, new, f"{path}{key}.")
+            _fill(value, new, f"{path}{key}.", is_partial)
         else:
             target[key] = _in_memory(new)
 
@@ -538,7 +585,8 @@ def load(
         state_dict: the entries wanted; tensors in it get their values.
         checkpoint_id: the folder, or a file of `weft.save`; None: `storage_reader` says it.
         storage_reader: the folder, in another form; None: `checkpoint_id` says it.
-        planner: accepted, without effect; None: the same.
+        planner: `DefaultLoadPlanner(allow_partial_load=True)`: what the checkpoint lacks stays as it
+            is; None: that is an error.
         process_group: the ranks that take part; None: all.
         no_dist: True: one process alone. Default: False.
 
@@ -557,7 +605,9 @@ def load(
         ...     print(state["step"])
         tensor(7)
     """
-    _fill(state_dict, _read(_folder(checkpoint_id, storage_reader)), "")
+    need_default(planner)
+    is_partial = isinstance(planner, DefaultLoadPlanner) and planner.allow_partial_load
+    _fill(state_dict, _read(_folder(checkpoint_id, storage_reader)), "", is_partial)
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir: Location, torch_save_path: Location) -> None:
