@@ -78,7 +78,7 @@ class FileSystemReader(FileSystemWriter):
     """
 
     def read_metadata(self) -> Metadata:
-        """What the checkpoint holds, without its values.
+        """The metadata of the checkpoint, without its values.
 
         Raises:
             FileNotFoundError; CheckpointError for another folder.
@@ -495,7 +495,7 @@ def _read(place: Path) -> Tree:
 
 
 def _manifest(place: Path) -> dict[str, Any]:
-    """What the manifest of a folder says. Errors: FileNotFoundError, CheckpointError."""
+    """The manifest of a folder. Errors: FileNotFoundError, CheckpointError."""
     manifest: dict[str, Any] = json.loads(read_file(place / MANIFEST))
     if manifest.get("format") != FORMAT:
         raise CheckpointError(

@@ -93,7 +93,7 @@ class ChunkStorageMetadata:
 
 @dataclass(frozen=True)
 class TensorProperties:
-    """What a tensor on disk is but for its shape.
+    """All of a tensor on disk but its shape.
 
     Args:
         dtype: the type of its elements.
@@ -124,7 +124,7 @@ class BytesStorageMetadata:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Args:
         state_dict_metadata: of each entry, by the keys that lead to it with dots between.
