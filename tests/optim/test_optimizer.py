@@ -95,6 +95,32 @@ def test_required_options_are_asked_for() -> None:
         Optimizer([leaf(1.0)], {"lr": required})
 
 
+class Outside(nn.Parameter):
+    """A parameter whose gradient is that of another one."""
+
+    inner: nn.Parameter
+
+    @property
+    def grad(self) -> Any:
+        return self.inner.grad
+
+    @grad.setter
+    def grad(self, given: Any) -> None:
+        self.inner.grad = given
+
+
+def test_zero_grad_asks_classes_that_keep_gradients_elsewhere() -> None:
+    parameter = Outside(weft.ones(2))
+    parameter.inner = nn.Parameter(weft.ones(2))
+    optimizer = SGD([parameter], lr=0.25)
+    for step in (1, 2):
+        optimizer.zero_grad()
+        assert parameter.inner.grad is None
+        (parameter.inner * 2).sum().backward()
+        optimizer.step()
+        assert parameter.tolist() == [1 - 0.5 * step] * 2
+
+
 def test_zero_grad_forgets_or_zeroes() -> None:
     a = leaf(1.0)
     optimizer = SGD([a])

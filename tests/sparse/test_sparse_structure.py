@@ -300,3 +300,11 @@ def test_a_wrong_gradient_of_a_sparse_function_is_found() -> None:
     x = weft.eye(2, dtype=weft.float64).to_sparse().requires_grad_()
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         check(lambda x: Twice.apply(x.to_dense()), (x,))
+
+
+def test_entries_without_sparse_dimensions_broadcast() -> None:
+    entries = weft.arange(6.0).reshape(2, 3)
+    indices = weft.zeros((0, 2), dtype=weft.int64)
+    x = weft.sparse_coo_tensor(indices, entries, (3,))
+    assert x.broadcast_to((3,)).to_dense().tolist() == [3.0, 5.0, 7.0]
+    assert x.broadcast_to((2, 3)).to_dense().tolist() == [[3.0, 5.0, 7.0]] * 2

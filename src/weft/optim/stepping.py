@@ -175,10 +175,14 @@ def _is_dense(entry) -> cython.bint:
 
 
 def forget_gradients(parameters):
-    """Let go of the gradients of tensors."""
+    """Let go of the gradients of tensors; a class of the user's own may keep them elsewhere, and is told."""
+    plain: tuple = (weft.Tensor, weft.nn.Parameter)
     parameter: Tensor
     for parameter in parameters:
-        parameter._grad = None
+        if type(parameter) in plain:
+            parameter._grad = None
+        else:
+            parameter.grad = None
 
 
 def check_gradients(parameters):

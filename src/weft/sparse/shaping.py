@@ -122,7 +122,7 @@ def broadcast(input: SparseTensor, shape: tuple[int, ...]) -> SparseTensor:
     rows[ahead:] += places[:, :, None]
     number = np.repeat(np.arange(places.shape[1]), copies)
     entries = take(input.entries, 0, structure.as_index(number, max(places.shape[1], 1)))
-    found = rows.reshape(rank, -1)
+    found = rows.reshape(rank, places.shape[1] * copies)
     order = structure.flat(found, shape[:rank])
     return make(
         structure.as_indices(found, found.shape[1]),
