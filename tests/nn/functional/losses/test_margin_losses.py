@@ -39,3 +39,33 @@ def test_no_rows_have_no_losses() -> None:
         weft.ones(0, 3), weft.ones(0, 3).long(), reduction="none"
     )
     assert tuple(nothing.shape) == (0,)
+
+
+@pytest.mark.parametrize("pairs", [36, 1 << 20])
+def test_derivatives_of_any_order_and_mode(monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
+    monkeypatch.setattr(margin, "PAIRS_AT_ONCE", pairs)
+    labels = weft.tensor([[3, 0, -1, 1, 1], [2, 2, 2, 2, 2], [-1, 0, 0, 0, 0]])
+
+    def each(x: weft.Tensor) -> weft.Tensor:
+        return weft.nn.functional.multilabel_margin_loss(x, labels, reduction="none")
+
+    x = weft.tensor(np.random.default_rng(1).standard_normal((3, 5)), requires_grad=True)
+    assert weft.autograd.gradcheck(each, (x,), check_forward_ad=True)
+    assert weft.autograd.gradgradcheck(each, (x,))
+    single = weft.func.vmap(
+        lambda row, own: weft.nn.functional.multilabel_margin_loss(row, own, reduction="none")
+    )
+    np.testing.assert_array_equal(single(x.detach(), labels).numpy(), each(x.detach()).numpy())
+
+
+def test_a_gradient_keeps_no_pairs() -> None:
+    kept: list[int] = []
+
+    def note(x: weft.Tensor) -> weft.Tensor:
+        kept.append(x.numel())
+        return x
+
+    x = weft.ones(3, 64, requires_grad=True)
+    with weft.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        weft.nn.functional.multilabel_margin_loss(x, weft.arange(192).reshape(3, 64) % 64)
+    assert max(kept, default=0) <= x.numel()

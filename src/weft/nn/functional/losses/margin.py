@@ -8,9 +8,10 @@ elementwise operations and sums, which fuses with what made the predictions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from weft.autograd.function import Function, FunctionCtx
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -284,14 +285,66 @@ def multi_margin_loss(
     return reduced(losses, reduction)
 
 
-def _label_losses(x: Tensor, chosen: Tensor, valid: Tensor, others: Tensor) -> Any:
-    """The losses of some rows: of all pairs of a label's score, where it is `valid`, and the score of one of `others`.
-    Shapes: (N, C) four times -> (N,)."""
+class MultilabelMarginLoss(Function):
+    """The losses (N) of scores `x`, where row by row `place` holds `valid` labels, and `others` are no labels; each
+    (N, C). The slope is counted again from the scores: pairs of labels and classes are never kept."""
+
+    _ending = "Backward0"
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, place: Tensor, valid: Tensor, others: Tensor) -> Any:
+        """All losses."""
+        parts = [
+            sum(where(pairs, gaps, 0), (1, 2)) for pairs, gaps in _gaps(x, place, valid, others)
+        ]
+        return concat(tuple(parts), 0) / x._shape[1]
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Keep what the slope is counted from."""
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *cotangents: Tensor) -> Any:
+        """Each row's slope times its cotangent."""
+        return _slope(*ctx.saved_tensors) * cotangents[0].unsqueeze(1), None, None, None
+
+    @staticmethod
+    def jvp(ctx: FunctionCtx, tangent: Tensor, *others: Tensor) -> Any:
+        """Each row's slope along the tangent."""
+        return sum(_slope(*ctx.saved_tensors) * tangent, 1)
+
+
+def _gaps(
+    x: Tensor, place: Tensor, valid: Tensor, others: Tensor, axis: int = 2
+) -> Iterator[tuple[Any, Any]]:
+    """For some rows at a time: which labels stand less than 1 above which other classes, and what is missing.
+    Shapes: (N, C) four times -> (n, labels, classes) twice, with `axis` 1 (n, classes, labels), fused away."""
     rows, classes = x._shape
-    # (N, labels, classes), fused away
-    gaps = 1 - reshape(chosen, (rows, classes, 1)) + reshape(x, (rows, 1, classes))
-    pairs = reshape(valid, (rows, classes, 1)) & reshape(others, (rows, 1, classes))
-    return sum(where(pairs & (gaps > 0), gaps, 0), (1, 2)) / classes
+    chosen = gather(x, 1, place)
+    each = max(1, PAIRS_AT_ONCE // max(1, classes * classes))
+    for start in range(0, max(1, rows), each):
+        part = [given[start : start + each] for given in (x, chosen, valid, others)]
+        scores, labels, counted, free = part
+        gaps = 1 - labels.unsqueeze(axis) + scores.unsqueeze(3 - axis)
+        yield counted.unsqueeze(axis) & free.unsqueeze(3 - axis) & (gaps > 0), gaps
+
+
+def _counts(x: Tensor, place: Tensor, valid: Tensor, others: Tensor, axis: int) -> Any:
+    """How many pairs each label (`axis` 2) or class (1) is in. Each goes along rows of its own pairs: sums by columns
+    would keep them. Shapes: (N, C) four times -> (N, C)."""
+    parts = _gaps(x, place, valid, others, axis)
+    return concat(tuple(sum(pairs, 2) for pairs, _ in parts), 0)
+
+
+def _slope(x: Tensor, place: Tensor, valid: Tensor, others: Tensor) -> Any:
+    """The slope of each row's loss, which is constant by pieces: it has no derivative. Shapes: (N, C) four times ->
+    (N, C)."""
+    above, below = (_counts(x.detach(), place, valid, others, axis) for axis in (1, 2))
+    counts = cast(scatter_add(above, 1, place, -below), x._dtype)
+    return counts / x._shape[1]
 
 
 def multilabel_margin_loss(
@@ -314,14 +367,7 @@ def multilabel_margin_loss(
     place = where(valid, labels, 0)
     check_index("multilabel_margin_loss", place, x._shape[1], 1, False)
     counts = scatter_add(constant(x._shape, 0, dtypes.int64), 1, place, cast(valid, dtypes.int64))
-    chosen, others = gather(x, 1, place), counts == 0
-    rows, classes = x._shape
-    each = max(1, PAIRS_AT_ONCE // max(1, classes * classes))
-    parts = [
-        _label_losses(*[given[start : start + each] for given in (x, chosen, valid, others)])
-        for start in range(0, max(1, rows), each)
-    ]
-    losses = parts[0] if len(parts) == 1 else concat(tuple(parts), 0)
+    losses = MultilabelMarginLoss.apply(x, place, valid, counts == 0)
     if len(input._shape) < 2:
         losses = reshape(losses, ())
     return reduced(losses, reduction)
