@@ -161,6 +161,7 @@ _EXPORTS = {
     **dict.fromkeys(_CELLS.split(), "compat.aten.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.assertions"),
+    "_has_compatible_shallow_copy_type": "functional.uncommon",
     **dict.fromkeys(
         (*_TYPES, "chalf", "qscheme", *_SCHEMES, *_SCRIPT_NAMES.split()), "compat.absent"
     ),

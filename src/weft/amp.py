@@ -12,6 +12,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import weft
@@ -288,6 +289,19 @@ class autocast:  # noqa: N801 - PyTorch's name
         return func.function(*(_cast(value, target) for value in args), **named)
 
 
+def autocast_decorator(
+    autocast_instance: AbstractContextManager[object], func: Callable[..., object]
+) -> Callable[..., Any]:
+    """A function that runs in a context, entered anew at each call."""
+
+    @functools.wraps(func)
+    def decorate_autocast(*args: object, **kwargs: object) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return decorate_autocast
+
+
 def _target(name: str, args: Any, kwargs: Any, fast: object) -> Any:
     """The type that a function's operands are cast to, or None."""
     if name in _LOWER or (name in _PRODUCTS and _PRODUCTS[name](*args, **kwargs)):
@@ -549,7 +563,7 @@ class CPUGradScaler(GradScaler):
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
-_PRECISION = "autocast custom_bwd custom_fwd is_autocast_available"
+_PRECISION = "autocast autocast_decorator custom_bwd custom_fwd is_autocast_available"
 _gather(
     sys.modules[__name__],
     {"autocast_mode": {"amp": _PRECISION}, "grad_scaler": {"amp": "GradScaler OptState"}},

@@ -339,3 +339,22 @@ def test_private_names_of_trainers_and_optimizers(library):
     assert profiler._default_schedule_fn(3) is library.profiler.ProfilerAction.RECORD
     assert library.backends.opt_einsum.strategy == "auto"
     assert library.ByteStorage._from_buffer(b"abc").tolist() == [97, 98, 99]
+
+
+@BOTH
+def test_what_data_can_be_set_to_another(library):
+    """hypll's parameters on manifolds let this function through."""
+    compatible = library._has_compatible_shallow_copy_type
+    x = library.ones(2)
+    assert compatible(x, library.ones(3, dtype=library.int64))
+    assert compatible(x.to_sparse(), x.to_sparse())
+    assert not compatible(x, x.to_sparse()) and not compatible(x, x.to("meta"))
+
+
+@BOTH
+def test_a_function_is_decorated_by_a_context_of_mixed_precision(library):
+    modes = submodule(f"{library.__name__}.amp.autocast_mode")
+    context = library.autocast("cpu", dtype=library.bfloat16)
+    product = modes.autocast_decorator(context, lambda a, b: a @ b)
+    made = product(library.ones(2, 2), library.ones(2, 2))
+    assert str(made.dtype).endswith("bfloat16")

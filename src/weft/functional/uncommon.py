@@ -270,6 +270,11 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return bool(need_tensor("is_same_size", input)._shape == other._shape)
 
 
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """True if `input.data` can be set to `from_`: both lie in the same way, on one device."""
+    return bool(input.layout == from_.layout and input.device.type == from_.device.type)
+
+
 def is_distributed(input: Tensor) -> bool:
     """True if a tensor is distributed over several processes: never."""
     need_tensor("is_distributed", input)

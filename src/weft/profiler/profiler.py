@@ -25,6 +25,8 @@ from weft.engine.ir.tape import last_sequence
 from weft.errors import ArgumentError, ExecutionError, MissingFileError
 from weft.profiler import exports
 from weft.profiler.actions import ProfilerAction, ProfilerActivity
+from weft.profiler.actions import schedule as schedule
+from weft.profiler.actions import supported_activities as supported_activities
 from weft.profiler.by_source import LineTable, ModuleTable, by_line, by_module
 from weft.profiler.event_list import EventList, events_of
 from weft.profiler.module_ranges import ModuleRanges, frames_of_user

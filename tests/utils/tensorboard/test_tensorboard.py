@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,19 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
             writer.add_histogram("h", np.zeros(0))
         with pytest.raises(ValueError, match=r"len\(bucket_limits\) != len\(bucket_counts\)"):
             writer.add_histogram_raw("h", 0, 1, 2, 3, 4, [1], [1, 2])
+
+
+def test_the_messages_that_summaries_are_made_of_are_pytorchs() -> None:
+    mine = importlib.import_module("weft.utils.tensorboard.summary")
+    theirs = submodule("torch.utils.tensorboard.summary")
+    values = np.round(np.random.RandomState(1).randn(50) * 64) / 64
+    for given in ((values, 9), (values, "auto", 3)):
+        assert mine.make_histogram(*given) == theirs.make_histogram(*given)
+    shown = np.arange(24 * 24 * 3, dtype=np.uint8).reshape(24, 24, 3)
+    boxes = np.array([[2.0, 2.0, 9.0, 9.0]])
+    assert mine.make_image(shown, 2, boxes, ["cat"]) == theirs.make_image(shown, 2, boxes, ["cat"])
+    picture = pytest.importorskip("PIL.Image").fromarray
+    first, second = (lib.draw_boxes(picture(shown.copy()), boxes) for lib in (mine, theirs))
+    assert first.tobytes() == second.tobytes() != shown.tobytes()
+    assert mine.half_to_int(1.5) == theirs.half_to_int(1.5)
+    assert mine.int_to_half(1_069_547_520) == 1.5

@@ -56,14 +56,15 @@ def png(shown: Any, rescale: float = 1, boxes: object = None, labels: object = N
     height, width, _ = shown.shape
     drawn = Image.fromarray(shown)
     if boxes is not None:
-        _draw_boxes(drawn, boxes, labels)
+        draw_boxes(drawn, boxes, labels)
     size = int(width * rescale), int(height * rescale)
     file = io.BytesIO()
     drawn.resize(size, Image.Resampling.LANCZOS).save(file, format="PNG")
     return file.getvalue()
 
 
-def _draw_boxes(image: Image, boxes: Any, labels: Any) -> None:
+def draw_boxes(image: Image, boxes: Any, labels: Any) -> None:
+    """Red boxes (left, top, right, bottom), and their labels, drawn into a picture."""
     from PIL import ImageDraw, ImageFont
 
     pen, font = ImageDraw.Draw(image), ImageFont.load_default()

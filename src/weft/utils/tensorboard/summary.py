@@ -9,7 +9,7 @@ import io
 import json
 import wave
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from google.protobuf import struct_pb2
@@ -29,6 +29,9 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import by_name
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.utils.tensorboard import pictures
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MOST_THRESHOLDS = 127  # thresholds that TensorBoard's message holds
 LEAST_COUNT = 1e-7  # the divisor of a rate if nothing was counted
@@ -139,7 +142,14 @@ def histogram_raw(
 
 def histogram(name: str, values: Sequence[object], bins: Any, max_bins: int | None = None) -> Any:
     """A histogram: the number of values in each bin."""
-    flat = make_np(values).astype(float).reshape(-1)
+    return _summary(name, histo=make_histogram(make_np(values).astype(float), bins, max_bins))
+
+
+def make_histogram(
+    values: np.ndarray[Any, Any], bins: object, max_bins: int | None = None
+) -> HistogramProto:
+    """The message of a histogram of an array. Errors: ValueError where it has no element."""
+    flat = values.reshape(-1)
     if flat.size == 0:
         raise ArgumentError(
             "The input has no element.",
@@ -147,16 +157,22 @@ def histogram(name: str, values: Sequence[object], bins: Any, max_bins: int | No
             got="none",
             fix="log the histogram only where there are values",
         )
-    counts, edges = np.histogram(flat, bins=bins)
+    counts, edges = np.histogram(flat, bins=bins)  # type: ignore[call-overload]
     if max_bins is not None and len(counts) > max_bins:
         counts, edges = _coarser(counts, edges, len(counts) // max_bins)
     filled = np.flatnonzero(counts)
     first, last = (int(filled[0]), int(filled[-1])) if filled.size else (0, 0)
     # One bin before the first that holds something: TensorBoard draws from its upper end.
     before = counts[first - 1 : first] if first > 0 else np.zeros(1, counts.dtype)
-    kept = np.concatenate([before, counts[first : last + 1]])
-    moments = (flat.min(), flat.max(), len(flat), flat.sum(), flat.dot(flat))
-    return histogram_raw(name, *moments, edges[first : last + 2].tolist(), kept.tolist())
+    return HistogramProto(
+        min=flat.min(),
+        max=flat.max(),
+        num=len(flat),
+        sum=flat.sum(),
+        sum_squares=flat.dot(flat),
+        bucket_limit=edges[first : last + 2].tolist(),
+        bucket=np.concatenate([before, counts[first : last + 1]]).tolist(),
+    )
 
 
 def _coarser(counts: Any, edges: Any, together: int) -> tuple[Any, Any]:
@@ -169,7 +185,7 @@ def _coarser(counts: Any, edges: Any, together: int) -> tuple[Any, Any]:
 def image(tag: str, tensor: Tensor, rescale: float = 1, dataformats: str = "NCHW") -> Any:
     """A picture, or several in a grid."""
     shown = pictures.as_bytes(pictures.convert_to_HWC(make_np(tensor), dataformats))
-    return _summary(tag, image=_encoded(shown, rescale))
+    return _summary(tag, image=make_image(shown, rescale))
 
 
 def image_boxes(
@@ -182,27 +198,49 @@ def image_boxes(
 ) -> Any:
     """A picture with boxes."""
     shown = pictures.as_bytes(pictures.convert_to_HWC(make_np(tensor_image), dataformats))
-    return _summary(tag, image=_encoded(shown, rescale, make_np(tensor_boxes), labels))
+    return _summary(tag, image=make_image(shown, rescale, make_np(tensor_boxes), labels))
 
 
-def _encoded(shown: Any, rescale: float, boxes: object = None, labels: object = None) -> Any:
-    height, width, channels = shown.shape
-    png = pictures.png(shown, rescale, boxes, labels)
+def make_image(
+    tensor: np.ndarray[Any, Any], rescale: float = 1, rois: object = None, labels: object = None
+) -> Summary.Image:
+    """The message of a picture (H, W, C) of bytes, with boxes drawn around `rois`."""
+    height, width, channels = tensor.shape
+    png = pictures.png(tensor, rescale, rois, labels)
     return Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=png)
+
+
+def draw_boxes(disp_image: Image, boxes: object, labels: Sequence[str] | None = None) -> Image:
+    """A picture of Pillow with red boxes, each (left, top, right, bottom)."""
+    pictures.draw_boxes(disp_image, boxes, labels)
+    return disp_image
+
+
+def half_to_int(f: float) -> int:
+    """The bits of a number of single precision, as an integer."""
+    return int(np.float32(f).view(np.int32))
+
+
+def int_to_half(i: int) -> float:
+    """The number of single precision that has the bits of an integer."""
+    return float(np.int32(i).view(np.float32))
 
 
 def video(tag: str, tensor: Tensor, fps: float = 4) -> Any:
     """A film, as a GIF."""
-    values = make_np(tensor)
-    frames = pictures.as_bytes(pictures.frames_of(values))
-    _, height, width, channels = frames.shape
-    made = Summary.Image(
+    frames = pictures.as_bytes(pictures.frames_of(make_np(tensor)))
+    return _summary(tag, image=make_video(frames, fps))
+
+
+def make_video(tensor: np.ndarray[Any, Any], fps: float) -> Summary.Image:
+    """The message of a film of frames (T, H, W, C) of bytes."""
+    _, height, width, channels = tensor.shape
+    return Summary.Image(
         height=height,
         width=width,
         colorspace=channels,
-        encoded_image_string=pictures.gif(frames, fps),
+        encoded_image_string=pictures.gif(tensor, fps),
     )
-    return _summary(tag, image=made)
 
 
 def audio(tag: str, tensor: Tensor, sample_rate: int = 44100) -> Any:
