@@ -9,7 +9,7 @@ import io
 import json
 import wave
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from google.protobuf import struct_pb2
@@ -157,7 +157,7 @@ def make_histogram(
             got="none",
             fix="log the histogram only where there are values",
         )
-    counts, edges = np.histogram(flat, bins=bins)  # type: ignore[call-overload]
+    counts, edges = np.histogram(flat, bins=cast("Sequence[float]", bins))
     if max_bins is not None and len(counts) > max_bins:
         counts, edges = _coarser(counts, edges, len(counts) // max_bins)
     filled = np.flatnonzero(counts)
