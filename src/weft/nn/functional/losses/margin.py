@@ -333,7 +333,7 @@ def _gaps(
 
 
 def _counts(x: Tensor, place: Tensor, valid: Tensor, others: Tensor, axis: int) -> Any:
-    """How many pairs each label (`axis` 2) or class (1) is in. Each goes along rows of its own pairs: sums by columns
+    """The number of pairs of each label (`axis` 2) or class (1). Each goes along rows of its own pairs: sums by columns
     would keep them. Shapes: (N, C) four times -> (N, C)."""
     parts = _gaps(x, place, valid, others, axis)
     return concat(tuple(sum(pairs, 2) for pairs, _ in parts), 0)
