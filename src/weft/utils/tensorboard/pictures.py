@@ -14,8 +14,12 @@ import numpy as np
 COLUMNS = 8  # columns of a grid of pictures
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from matplotlib.figure import Figure
     from PIL.Image import Image
+
+    Boxes = Iterable[Sequence[float]]
 
 
 def as_bytes(values: Any) -> Any:
@@ -49,7 +53,12 @@ def convert_to_HWC(tensor: Any, input_format: str) -> Any:  # noqa: N802 - PyTor
     return np.repeat(moved, 3, 2) if moved.shape[2] == 1 else moved
 
 
-def png(shown: Any, rescale: float = 1, boxes: object = None, labels: object = None) -> bytes:
+def png(
+    shown: Any,
+    rescale: float = 1,
+    boxes: Boxes | None = None,
+    labels: Sequence[str] | None = None,
+) -> bytes:
     """An array (H, W, C) of bytes as a PNG file."""
     from PIL import Image
 
@@ -63,7 +72,7 @@ def png(shown: Any, rescale: float = 1, boxes: object = None, labels: object = N
     return file.getvalue()
 
 
-def draw_boxes(image: Image, boxes: Any, labels: Any) -> None:
+def draw_boxes(image: Image, boxes: Boxes, labels: Sequence[str] | None) -> None:
     """Red boxes (left, top, right, bottom), and their labels, drawn into a picture."""
     from PIL import ImageDraw, ImageFont
 

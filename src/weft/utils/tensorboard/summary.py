@@ -33,6 +33,8 @@ from weft.utils.tensorboard import pictures
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from weft.utils.tensorboard.pictures import Boxes
+
 MOST_THRESHOLDS = 127  # thresholds that TensorBoard's message holds
 LEAST_COUNT = 1e-7  # the divisor of a rate if nothing was counted
 # dtype -> its name in the message, the field that holds the values
@@ -194,7 +196,7 @@ def image_boxes(
     tensor_boxes: object,
     rescale: float = 1,
     dataformats: str = "CHW",
-    labels: object = None,
+    labels: Sequence[str] | None = None,
 ) -> Any:
     """A picture with boxes."""
     shown = pictures.as_bytes(pictures.convert_to_HWC(make_np(tensor_image), dataformats))
@@ -202,7 +204,10 @@ def image_boxes(
 
 
 def make_image(
-    tensor: np.ndarray[Any, Any], rescale: float = 1, rois: object = None, labels: object = None
+    tensor: np.ndarray[Any, Any],
+    rescale: float = 1,
+    rois: Boxes | None = None,
+    labels: Sequence[str] | None = None,
 ) -> Summary.Image:
     """The message of a picture (H, W, C) of bytes, with boxes drawn around `rois`."""
     height, width, channels = tensor.shape
@@ -210,7 +215,7 @@ def make_image(
     return Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=png)
 
 
-def draw_boxes(disp_image: Image, boxes: object, labels: Sequence[str] | None = None) -> Image:
+def draw_boxes(disp_image: Image, boxes: Boxes, labels: Sequence[str] | None = None) -> Image:
     """A picture of Pillow with red boxes, each (left, top, right, bottom)."""
     pictures.draw_boxes(disp_image, boxes, labels)
     return disp_image
