@@ -23,7 +23,9 @@ def agree(own: Any, other: Any) -> bool:
 
 
 @needs_mpi
-@pytest.mark.parametrize("part", ["replicated", "part_replicated", "checkpointed", "meshes"])
+@pytest.mark.parametrize(
+    "part", ["replicated", "part_replicated", "checkpointed", "sharded_around", "meshes"]
+)
 def test_values_names_and_errors_are_those_of_pytorch(results: Results, part: str) -> None:
     pytest.importorskip("torch")
     ours, theirs = (results(lib, "composed.py", 4) for lib in ("as_torch", "torch"))

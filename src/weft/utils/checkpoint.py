@@ -19,6 +19,7 @@ import weft
 from weft.autograd.custom.context import SavedInput
 from weft.autograd.function import Function
 from weft.autograd.graph import saved_tensors_hooks
+from weft.autograd.recomputation import standing, surroundings
 from weft.engine.api.api_function import all_public
 from weft.engine.backward.saved_tensor_hooks import pack_value
 from weft.engine.frontend.resolve import edge_for, value_of
@@ -313,6 +314,7 @@ class _Frame:
     ) -> None:
         self.function, self.context, self.kwargs = function, context, kwargs
         self.args = [_kept_argument(a) for a in args]
+        self.around = surroundings()
         self.state = weft.random.get_rng_state() if options.preserve_rng_state else None
         self.early_stop = options.early_stop if _early_stop is None else _early_stop
         self.compares = options.determinism_check == "default"
@@ -356,6 +358,7 @@ class _Frame:
         with (
             _random_state(self.state),
             contextlib.suppress(_Stop),
+            standing(self.around, False),
             self.context,
             weft.enable_grad(),
         ):
@@ -445,7 +448,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., object], preserve: bool, *args: object) -> Any:
         """The result, with nothing saved but the arguments."""
-        ctx.function = function
+        ctx.function, ctx.around = function, surroundings()
         ctx.state = weft.random.get_rng_state() if preserve else None
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, weft.Tensor)]
         ctx.others = [None if isinstance(a, weft.Tensor) else a for a in args]
@@ -467,7 +470,7 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[place] = tensor.detach()
             args[place].requires_grad_(tensor.requires_grad)
-        with weft.enable_grad(), _random_state(ctx.state):
+        with weft.enable_grad(), _random_state(ctx.state), standing(ctx.around, True):
             outputs = ctx.function(*args)
         results = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [

@@ -17,6 +17,8 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
 )
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.utils.checkpoint import checkpoint
 
 
 def model() -> Any:
@@ -83,6 +85,44 @@ def checkpointed() -> dict[str, Any]:
     return found
 
 
+class Inside(nn.Module):
+    """A module that computes a part of itself again."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.body, self.reentrant = model(), reentrant
+        self.body[3] = nn.LayerNorm(3)
+
+    def forward(self, x: Any) -> Any:
+        return checkpoint(self.body, x, use_reentrant=self.reentrant)
+
+
+def sharded_around() -> dict[str, Any]:
+    """Gradients of modules that gather parameters around what is computed again: wrapped ones, and calls inside."""
+    found: dict[str, Any] = {}
+    for reshards in (True, False):
+        for kind in (CheckpointImpl.NO_REENTRANT, CheckpointImpl.REENTRANT):
+            reentrant = kind is CheckpointImpl.REENTRANT
+            made = nn.Sequential(
+                checkpoint_wrapper(model()[:3], kind), nn.Linear(3, 6), Inside(reentrant)
+            )
+            with torch.no_grad():
+                for seed, parameter in enumerate(made[1].parameters()):
+                    parameter.copy_(numbers(seed, *parameter.shape))
+            for part in made:
+                fully_shard(part, reshard_after_forward=reshards)
+            fully_shard(made)
+            x = numbers(RANK, 4, 6).requires_grad_()
+            losses = []
+            for _ in range(2):
+                loss = made(x).sigmoid().square().sum()
+                loss.backward()
+                losses.append(loss.item())
+            gradients = [p.grad.full_tensor().flatten().tolist() for p in made.parameters()]
+            found[f"{kind.name} {reshards}"] = [losses, x.grad.tolist(), gradients]
+    return found
+
+
 def meshes() -> dict[str, Any]:
     """Dimensions that are taken as one, and what is refused."""
     mesh = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("dp", "cp", "tp"))
@@ -125,7 +165,7 @@ def main() -> None:
     finish(
         {
             part.__name__: part()
-            for part in (replicated, part_replicated, checkpointed, meshes, refused)
+            for part in (replicated, part_replicated, checkpointed, sharded_around, meshes, refused)
         }
     )
 

@@ -18,6 +18,7 @@ from weakref import ref
 import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
+from weft.autograd.recomputation import Surrounding, register
 from weft.distributed.collectives.carrier import record as record_collective
 from weft.distributed.collectives.counting import as_one
 from weft.distributed.sharding.dtensor import DTensor, local
@@ -75,10 +76,12 @@ class Gathering:
         self.owner = owner
         self.shards = owner.shards()
         self._again: list[Tensor] | None = None
+        self.is_noted = False  # something in the forward may be computed again
+        self._stays = False  # the backward pass is not to gather again
         self._before: Callable[[], Gathering | None] = _none
         with no_grad():
             self._operands = [owner.operand(shard) for shard in self.shards]
-            tables = self._tables()
+            tables = self._whole = self._tables()
             pairs = zip(tables, self.shards, strict=True)
             self.values = [
                 owner.whole(shard, need_gathered(shard).whole_of(table)) for table, shard in pairs
@@ -107,6 +110,7 @@ class Gathering:
         """A context for the forward: if the backward pass is to gather again, what operations save of the values is how
         to."""
         calls.open.append(self)
+        self._stays = not gathers_again
         try:
             with _saving() if gathers_again else nullcontext():
                 yield
@@ -116,8 +120,10 @@ class Gathering:
                 self._before, calls.last = calls.last, ref(self) if gathers_again else _none
 
     def close(self) -> None:
-        """Let go of the values: no forward sees them any more."""
-        self.values, self._indices = [], {}
+        """Let go of the values: no forward sees them any more, but what is computed again where they are to stay."""
+        if self._stays and self.is_noted:
+            self._again = self._whole
+        self.values, self._whole, self._indices = [], [], {}
 
     def find(self, node: Node) -> int | None:
         """The number of the gathered table that a node is."""
@@ -132,8 +138,30 @@ class Gathering:
         assert self._again is not None
         return self._again
 
+    def whole_again(self) -> list[Tensor]:
+        """The values once more, for a call that a backward pass computes again: nothing goes on to the rows."""
+        tables = self.again() if self._again is None else self._again
+        with no_grad():
+            pairs = zip(tables, self.shards, strict=True)
+            whole = [need_gathered(shard).whole_of(table).detach() for table, shard in pairs]
+        values = [
+            value.requires_grad_(s.requires_grad)
+            for value, s in zip(whole, self.shards, strict=True)
+        ]
+        return [self.owner.whole(shard, v) for v, shard in zip(values, self.shards, strict=True)]
+
+    @contextmanager
+    def around(self, followed: bool) -> Iterator[None]:
+        """A context in which what this was gathered for is computed again; `followed`: with a graph of its own."""
+        with self.owner.standing(None if followed else self.whole_again):
+            calls.open.append(self)
+            try:
+                yield
+            finally:
+                calls.open.pop()
+
     def _gather_again(self) -> None:
-        if self._again is None and self._operands:
+        if self._again is None and len(self._operands) == len(self.shards):
             with no_grad():
                 self._again = self._tables()
 
@@ -204,3 +232,16 @@ def _pack(tensor: Tensor) -> Tensor | SavedGathered:
 
 def _unpack(saved: Tensor | SavedGathered) -> Any:
     return saved.again() if isinstance(saved, SavedGathered) else saved
+
+
+# -- what is computed again ------------------------------------------------------------------------------------------
+
+
+def _surroundings() -> list[Surrounding]:
+    """The gatherings of the forwards that this thread is in, which note it."""
+    for gathering in calls.open:
+        gathering.is_noted = True
+    return [gathering.around for gathering in calls.open]
+
+
+register(_surroundings)

@@ -8,7 +8,7 @@ all ranks, nothing because it is kept for a later backward, or nothing because i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import weft
@@ -54,6 +54,11 @@ class Owner(Protocol):
 
     def whole(self, shard: DTensor, value: Tensor) -> Tensor:
         """A parameter that has been gathered, as a module sees it."""
+
+    def standing(
+        self, values: Callable[[], Sequence[Tensor]] | None
+    ) -> AbstractContextManager[None]:
+        """A context in which the module has whole parameters: these values, or None for new ones."""
 
     def dtype_of_gradients(self, shard: DTensor) -> DType:
         """The type in which gradients are combined."""

@@ -8,7 +8,8 @@ gathered for it (`gathering`); gradients are combined by its reduction (`gradien
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -239,6 +240,22 @@ class ShardedParameters:
             self._held = gathering
             self._register(gathering.values)
         return self._held
+
+    @contextmanager
+    def standing(self, values: Callable[[], Sequence[Tensor]] | None) -> Iterator[None]:
+        """A context in which the module has whole parameters: those that it has, or these values, or new ones."""
+        is_whole, shards = self._held is not None, self.shards()
+        if values is None:
+            self.unshard()
+        elif not is_whole:
+            self._register(values())
+        try:
+            yield
+        finally:
+            if values is None and not is_whole:
+                self.reshard()
+            elif not is_whole:
+                self._register(shards)
 
     def reshard(self) -> None:
         """Have this rank's rows in the place of parameters."""
