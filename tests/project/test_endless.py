@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from benchmarks import endless
 
 import weft
-from benchmarks import endless
 
 LINE = re.compile(r"\| \w+ \| weft \| (\d+) \| \d+\.\d MB \| \d+ us \|")
 
