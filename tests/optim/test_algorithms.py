@@ -52,7 +52,7 @@ def events_of_a_step(name: str, count: int) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 @pytest.mark.parametrize("count", [4, 40, 400])
-def test_a_step_is_one_kernel_for_all_parameters(name: str, count: int) -> None:
+def test_a_step_is_one_kernel_for_all_parameters(name: str, count: int, known_soon: None) -> None:
     kernels, launches, flushes = events_of_a_step(name, count)
     assert (kernels, launches, flushes) == (1, 1, 1), (
         "WEFT_EXPLAIN=schedule shows what was cut where"
