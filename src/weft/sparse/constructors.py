@@ -18,7 +18,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ShapeError
 from weft.sparse import blocks, structure
 from weft.sparse.compressed import FORMS, Form, even, name_of, ordered
-from weft.sparse.making import as_places, as_values, coalesced, sparse_coo_tensor
+from weft.sparse.making import as_places, as_values, coalesced, positions_of, sparse_coo_tensor
 from weft.sparse.tensor import SparseTensor, layout_text, make
 from weft.tensor.arguments import sizes
 
@@ -311,10 +311,7 @@ def checked(
     form = FORMS.get(layout) if isinstance(layout, str) else None
     if form is None:
         made = sparse_coo_tensor(places, values, shape)
-        in_order = structure.flat(
-            structure.places_of(made.places), tuple(made.shape[: made.indexed_dim])
-        )
-        made.coalesced = bool(coalesced) and structure.is_ascending(in_order)
+        made.coalesced = bool(coalesced) and structure.is_ascending(positions_of(made))
     else:
         made = _checked_compressed(str(layout), form, places, values, shape, bool(coalesced))
         made.index_dtype = weft.int32 if index_dtype == "int32" else weft.int64
@@ -328,9 +325,7 @@ def _checked_compressed(
     block = tuple(values.shape[1:3]) if form.is_blocked else (1, 1)
     size = sizes((shape,), "load")
     made = _of_places("load", form, structure.places_of(places), values, size, block)
-    in_order = structure.flat(
-        structure.places_of(made.places), tuple(made.shape[: made.indexed_dim])
-    )
-    if name == "sparse_csr" and not (is_coalesced and structure.is_ascending(in_order)):
+    in_order = is_coalesced and structure.is_ascending(positions_of(made))
+    if name == "sparse_csr" and not in_order:
         return even(make(made.places, made.entries, size, False, weft.sparse_csr))
     return even(ordered(coalesced(made), name, size))

@@ -160,13 +160,19 @@ def empty(shape: tuple[int, ...], sparse_dim: int, dtype: DType) -> SparseTensor
     return make(structure.as_indices([[]] * sparse_dim, 0), entries, shape, coalesced=True)
 
 
+def positions_of(tensor: SparseTensor) -> np.ndarray:
+    """The places of a tensor's entries, each as one number in row-major order. Shapes: (entries,)."""
+    sizes = tuple(tensor.shape[: tensor.indexed_dim])
+    return structure.flat(structure.places_of(tensor.places), sizes)
+
+
 def coalesced(tensor: SparseTensor) -> SparseTensor:
     """The entries in order of their places, those of one place added up in the order that they had; in the same
     layout."""
     if tensor.coalesced:
         return tensor
     sizes = tuple(tensor.shape[: tensor.indexed_dim])
-    positions = structure.flat(structure.places_of(tensor.places), sizes)
+    positions = positions_of(tensor)
     kind = tensor.layout, tensor.index_dtype
     if structure.is_ascending(positions):
         return make(tensor.places, tensor.entries, tensor.shape, True, *kind)
@@ -179,9 +185,9 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
 def first_of_places(tensor: SparseTensor) -> SparseTensor:
     """The first entry of each place, in order of the places."""
     sizes = tuple(tensor.shape[: tensor.indexed_dim])
-    places = structure.flat(structure.places_of(tensor.places), sizes)
-    unique, first = np.unique(places, return_index=True)
-    entries = tensor.entries[structure.as_index(first, len(places))]
+    positions = positions_of(tensor)
+    unique, first = np.unique(positions, return_index=True)
+    entries = tensor.entries[structure.as_index(first, len(positions))]
     indices = structure.as_indices(structure.unflat(unique, sizes), len(unique))
     return make(indices, entries, tensor.shape, True, tensor.layout)
 
