@@ -43,7 +43,7 @@ _NAMED = (
     "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
     "erfc relu floor ceil trunc round eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_xor "
     "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift where conj real "
-    "imag complex matmul sinc erfinv lgamma digamma gcd nextafter"
+    "imag complex matmul logaddexp sinc erfinv lgamma digamma gcd nextafter"
 )
 _SPECIAL = (
     "i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 "

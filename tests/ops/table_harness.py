@@ -28,8 +28,10 @@ _ULPS = 2  # of elementary functions, as engine/devices/cpu/elementary promises
 _COMPLEX_EPS = 32  # complex functions are compositions, relative to the size of the result
 _COMPOSED_EPS = 64  # composites on a few dozen elements
 _LONG = ("erfinv", "lgamma", "digamma", "trigamma", "i0", "i1", "bessel", "modified", "scaled")
-_COMPOSED = tuple(
-    name for name in OPS if name.startswith(("attention", "sigmoid_mul", "normal_", *_LONG))
+_COMPOSED = tuple(  # `logaddexp` is the sum of two numbers, which may cancel
+    name
+    for name in OPS
+    if name.startswith(("attention", "sigmoid_mul", "logaddexp", "normal_", *_LONG))
 )
 _STEPWISE = ("blend", "add_product", "add_quotient")  # of several operations, each of which rounds
 _WIDER = {"float64": np.longdouble, "complex128": np.clongdouble, "complex64": np.complex128}

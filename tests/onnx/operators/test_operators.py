@@ -113,6 +113,7 @@ FUNCTIONS: dict[str, Any] = {
     "nanmedian": lambda x: x.nanmedian(1).values,
     "kthvalue": lambda x: x.kthvalue(2, 1).values,
     "hypot": lambda x: x.hypot(x + 1),
+    "logaddexp": lambda x: x.logaddexp(x.flip(1)),
     "gelu": lambda x: (weft.nn.functional.gelu(x), weft.nn.functional.gelu(x, approximate="tanh")),
     "sinc": lambda x: x.sinc(),
     "picked_log_softmax": lambda x: weft.nn.functional.cross_entropy(x, weft.tensor([0, 5, 2, 1])),

@@ -158,6 +158,41 @@ def _by_rows(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
     return x
 
 
+def solved_by_factor(factor: Matrix, b: Matrix, upper: bool) -> Any:
+    """X with A X = B, given the Cholesky factor of A, whose diagonal has no 0."""
+    if isinstance(factor, Matrices) and isinstance(b, Matrices):
+        return lapack_batches.cholesky_solve(factor, b, upper)
+    return CholeskySolve.apply(factor, b, upper)
+
+
+def by_factor(factor: Matrix, g: Matrix, upper: bool) -> Any:
+    """The cotangent of a Cholesky factor, from that of the product which it stands for."""
+    both = g + adjoint(g)
+    return (factor @ both).triu() if upper else (both @ factor).tril()
+
+
+class CholeskySolve(Factored):
+    """A X = B for X, given the Cholesky factor of A, whose diagonal has no 0."""
+
+    of_values = True
+
+    @staticmethod
+    def forward(ctx: Any, factor: Tensor, b: Tensor, upper: bool) -> Any:
+        """X."""
+        known = matrices(factor), matrices(b)
+        x = host.answering(lapack_batches.cholesky_solve, *known, upper).tensor()
+        keep(ctx, None, (x,), factor, x)
+        ctx.rule = lambda saved, g: CholeskySolve.rule(saved, g, upper)
+        return x
+
+    @staticmethod
+    def rule(saved: tuple[Tensor, ...], g: Tensor, upper: bool) -> Any:
+        """The same system, which is Hermitian."""
+        factor, x = saved
+        right = solved_by_factor(factor, g, upper)
+        return by_factor(factor, -(right @ adjoint(x)), upper), right, None
+
+
 class LinalgCholeskyEx(Factored):
     """A = L L^H of Hermitian positive definite matrices; reads the lower triangle."""
 

@@ -32,13 +32,15 @@ from weft.functional.linalg.factorizations import (
     LinalgInvEx,
     LinalgSolveEx,
     LinalgSolveTriangular,
+    by_factor,
+    solved_by_factor,
 )
-from weft.functional.linalg.lapack_primitives import by_matrix, of_matrices, valued
+from weft.functional.linalg.lapack_primitives import by_matrix, valued
 from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import linalg
 from weft.functional.support.lapack_batches import any_failed
 from weft.functional.support.lapack_lu import zero_pivots
-from weft.functional.support.matrix_batches import Matrices, matrices
+from weft.functional.support.matrix_batches import matrices
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -360,26 +362,13 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))
 
-    def compute(factor: Matrices, right: Matrices) -> Any:
-        return host.answering(lapack_batches.cholesky_solve, factor, right, upper)
-
-    def rule(factor: Tensor, right: object, x: Tensor, g: Tensor) -> Any:
-        turned = cholesky_solve(g, factor, upper)
-        return _by_factor(factor, -(turned @ adjoint(x)), upper), turned
-
-    made = of_matrices("CholeskySolve", compute, rule)(L, B) if B.numel() else call("clone", B)
+    made = solved_by_factor(L, B, upper) if B.numel() else call("clone", B)
     return given(out, columns_first(made))
-
-
-def _by_factor(L: Tensor, g: Tensor, upper: bool) -> Any:
-    """The cotangent of a Cholesky factor, from that of the product which it stands for."""
-    both = g + adjoint(g)
-    return (L @ both).triu() if upper else (both @ L).tril()
 
 
 def _can_divide(L: Tensor) -> bool:
     """True if no element of the diagonals, by which substitution divides, is 0."""
-    return bool(np.diagonal(host.to_numpy(L), axis1=-2, axis2=-1).all()) and 0 not in L._shape
+    return 0 not in L._shape and not lapack_batches.has_zero_pivot(matrices(L))
 
 
 def _twice_substituted(L: Tensor, B: Tensor, upper: bool) -> Any:
@@ -401,7 +390,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
         return strict + np.diag(np.diagonal(half)) + strict.conj().T
 
     def rule(factor: Tensor, x: Tensor, g: Tensor) -> Any:
-        return (_by_factor(factor, -(x @ g @ x), upper),)
+        return (by_factor(factor, -(x @ g @ x), upper),)
 
     return given(out, columns_first(valued("CholeskyInverse", by_matrix(one), rule)(L)))
 

@@ -54,7 +54,8 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any
     if input._dtype.is_complex or other._dtype.is_complex:
         result = _complex_logaddexp(input, other)
     else:
-        result = _log_sum("logaddexp", input, other, 1.0)
+        _need_floating_one("logaddexp", input, other)
+        result = call("logaddexp", *floats("logaddexp", input, other))
     return result if out is None else write_out(out, result)
 
 
@@ -62,21 +63,25 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """log2(2**input + 2**other) without overflow. Errors: DTypeError on integers."""
     _need_both("logaddexp2", input, other)
-    result = _log_sum("logaddexp2", input, other, math.log(2))
+    _need_floating_one("logaddexp2", input, other)
+    result = _log_sum(*floats("logaddexp2", input, other))
     return result if out is None else write_out(out, result)
 
 
-def _log_sum(name: str, input: Tensor, other: Tensor, unit: float) -> Any:
-    """log(exp(unit * input) + exp(unit * other)) / unit, from the greater: all derivatives are right at ties."""
-    if input._dtype.category < 2 and other._dtype.category < 2:
-        need_floating(f"{name}_cpu", input)
-    input, other = floats(name, input, other)
+def _log_sum(input: Tensor, other: Tensor) -> Any:
+    """log2(2**input + 2**other), from the greater: all derivatives are right at ties."""
     greater = input >= other
     top, low = where(greater, input, other), where(greater, other, input)
     same = (input == other) & call("isinf", top)
     gap = where(same, 0, low - top)
-    rest = call("log1p", call("exp", gap if unit == 1 else gap * unit))
-    return where(same, input, top + (rest if unit == 1 else rest / unit))
+    rest = call("log1p", call("exp", gap * math.log(2)))
+    return where(same, input, top + rest / math.log(2))
+
+
+def _need_floating_one(name: str, input: Tensor, other: Tensor) -> None:
+    """Errors: UnsupportedDTypeError where neither operand has floats."""
+    if input._dtype.category < 2 and other._dtype.category < 2:
+        need_floating(f"{name}_cpu", input)
 
 
 def _need_both(name: str, input: Tensor, other: object) -> None:

@@ -264,6 +264,15 @@ def _logarithm_of_one_more(graph: OnnxGraph, dtype: str, x: str) -> str:
     return graph.call("Where", small, near, far)
 
 
+def _sum_of_exponentials(graph: OnnxGraph, dtype: str, a: str, b: str) -> str:
+    """log(exp(a) + exp(b)), from the greater; equal infinities are their own sum."""
+    top, low = graph.call("Max", a, b), graph.call("Min", a, b)
+    same, none = graph.call("Equal", a, b), graph.number(0, dtype)
+    gap = graph.call("Where", same, none, graph.call("Sub", low, top))
+    rest = _logarithm_of_one_more(graph, dtype, graph.call("Exp", gap))
+    return graph.call("Add", top, rest)
+
+
 def _scaled(kind: str, factor: float) -> Formula:
     return lambda g, dtype, x: g.call("Mul", g.call(kind, x), g.number(factor, dtype))
 
@@ -273,6 +282,7 @@ _define("expm1", _exponential_less_one)
 _define("log2", _scaled("Log", 1 / math.log(2)))
 _define("log10", _scaled("Log", 1 / math.log(10)))
 _define("log1p", _logarithm_of_one_more)
+_define("logaddexp", _sum_of_exponentials)
 _define("rsqrt", lambda g, dtype, x: g.call("Reciprocal", g.call("Sqrt", x)))
 _define("erfc", lambda g, dtype, x: g.call("Sub", g.number(1, dtype), g.call("Erf", x)))
 

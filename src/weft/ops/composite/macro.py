@@ -120,7 +120,9 @@ define_macro(
     _lower_memory,
     {
         "gates": _vjp_written,
-        "memory": lambda g, gates, memory: call("sigmoid_mul", _writing(gates, memory)[1], g),
+        "memory": lambda g, gates, memory: call(
+            "sigmoid_mul", gate(gates, 1, memory._shape[-1]), g
+        ),
     },
     [((3, 8), (3, 2), None)],
     lambda p, gates, memory: memory,

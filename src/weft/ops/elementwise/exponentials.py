@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,13 @@ from weft.ops.elementwise.arithmetic import tied
 from weft.ops.elementwise.dtype_rules import REAL_TYPES
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
+from weft.ops.registry import OPS
 from weft.ops.registry import define_elementwise as _row
+
+if TYPE_CHECKING:
+    from weft.engine.devices.cpu.elementwise.emitter import Emitter
+    from weft.engine.devices.cpu.llvm.simd_value import SimdValue
+    from weft.engine.frontend.tensor import Tensor
 
 _row("exp", "self", np.exp, "small", {"self": lambda g, result: g * conj(result)}, rule=TO_FLOAT)
 _row(
@@ -55,6 +62,19 @@ _row(
     {"self": lambda g, self: g / (conj(self) + 1)},
     rule=TO_FLOAT,
     grad_name="Log1PBackward0",
+)
+_row(
+    "logaddexp",
+    "self other",
+    np.logaddexp,
+    "real real",
+    {
+        "self": lambda g, self, other: _vjp_logaddexp(g, self, other, g),
+        "other": lambda g, self, other: _vjp_logaddexp(g, other, self, 0),
+    },
+    rule=TO_FLOAT,
+    lower=lambda e, d, a, b: _lower_logaddexp(e, d, a, b),
+    dtypes="float",
 )
 _row(
     "sqrt",
@@ -203,3 +223,29 @@ _row(
     lower=lambda e, d, x: e.maximum(x, e.constant(0, d)),
     dtypes="integer float",
 )
+
+
+# -- sums of exponentials ----------------------------------------------------------------------------------------------
+
+
+def _lower_logaddexp(e: Emitter, dtype: str, one: SimdValue, other: SimdValue) -> SimdValue:
+    """From the greater of the two; halves are widened, and rounded once. The difference of equal infinities, which
+    are their own sum, would be nan."""
+    wide = dtype if dtype == "float64" else "float32"
+    a, b = e.cast(one, wide), e.cast(other, wide)
+
+    def of(op: str, *operands: SimdValue, made: str = wide) -> Any:
+        return OPS[op].lower(e, made, *operands)
+
+    greater = of("ge", a, b, made="bool")
+    top, low = of("where", greater, a, b), of("where", greater, b, a)
+    same = of("eq", a, b, made="bool")
+    gap = of("where", same, e.constant(0, wide), of("sub", low, top))
+    return e.cast(of("add", top, of("log1p", of("exp", gap))), dtype)
+
+
+def _vjp_logaddexp(g: Tensor, mine: Tensor, other: Tensor, at_infinity: Tensor | float) -> Any:
+    """The cotangent's share: what exp(mine) is of the sum; of two equal infinities the first has all."""
+    same = (mine == other) & call("isinf", mine)
+    gap = where(same, 0, mine - other)
+    return where(same, at_infinity, call("sigmoid_mul", gap, g))
