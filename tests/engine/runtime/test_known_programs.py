@@ -267,3 +267,42 @@ def test_a_read_before_backward_keeps_its_batches() -> None:
 
     results = [run() for _ in range(6)]
     assert results == [results[0]] * 6
+
+
+@pytest.mark.parametrize("form", ["slice", "row", "row of a row"])
+def test_parts_of_a_value_are_known_wherever_they_lie(form: str) -> None:
+    """The next rows of a data set at each step: one program for all of them, with their values and gradients."""
+    data = weft.arange(120.0).reshape(20, 2, 3).clone().contiguous()
+    weight = weft.tensor([[0.5], [-1.0], [2.0]], requires_grad=True)
+    weft.realize(data, weight)
+
+    def step(n: int) -> list[Any]:
+        row = data[n]
+        x = {"slice": data[n : n + 4], "row": row, "row of a row": row[n % 2 : n % 2 + 1]}[form]
+        loss = (x @ weight).sin().square().mean()
+        weight.grad = None
+        loss.backward()
+        assert weight.grad is not None
+        return [loss.item(), weight.grad.tolist()]
+
+    for n in (0, 7, 3, 11, 5, 1):
+        step(n)
+    for n in (8, 13, 2, 4):
+        assert hits(lambda n=n: step(n)) == 1
+        loss, grad = step(n)
+        config.cache = False
+        try:
+            assert step(n) == [loss, grad]
+        finally:
+            config.cache = True
+
+
+def test_a_part_that_is_read_before_its_value_is_written_to() -> None:
+    """What takes a value's memory over must not reach the part that was read."""
+    for n in (0, 3, 1, 2, 3, 0):
+        rows = weft.arange(12.0).reshape(4, 3) * 1
+        weft.realize(rows)
+        part = rows[n] + 1
+        rows[n] = -1.0
+        assert part.tolist() == [3.0 * n + 1, 3.0 * n + 2, 3.0 * n + 3]
+        assert rows[n].tolist() == [-1.0] * 3

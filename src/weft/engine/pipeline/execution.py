@@ -33,16 +33,22 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     LASTING,
     NEW,
+    SOON,
     FlushFingerprint,
     fingerprint_of,
 )
-from cython.cimports.weft.engine.pipeline.interpreting import interpret, leaves_no_room
+from cython.cimports.weft.engine.pipeline.interpreting import (
+    interpret,
+    leaves_no_room,
+    settle_parts,
+)
 from cython.cimports.weft.engine.pipeline.partition import DevicePart, Segment, has_collectives
 from cython.cimports.weft.engine.pipeline.run_program import count, launch, run_known
 from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 from cython.cimports.weft.engine.runtime.interpreter import Interpretation
 from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
 from cython.cimports.weft.engine.runtime.tier_choice import (
+    add_lost,
     lost_ns,
     note_interpreted,
     recurrence,
@@ -185,9 +191,28 @@ def lasts(fingerprint: FlushFingerprint) -> cython.int:
 
 @cython.cfunc
 def run_unknown(tape: Tape, nodes: list[Node], fingerprint: FlushFingerprint) -> cython.void:
-    """Interpret nodes of a structure that is no known program, or schedule them."""
+    """Interpret nodes of a structure that is no known program, or schedule them; where that structure has not come of
+    late, first look for the one that is the same wherever the parts lie that it reads."""
     comes: cython.int = recurrence(fingerprint)
-    if not is_interpreted(tape, nodes, fingerprint, comes):
+    if comes != SOON and config.cache and not config.explain and settle_parts(nodes):
+        run_settled(tape, [node for node in nodes if node.state == PENDING], fingerprint)
+    elif not is_interpreted(tape, nodes, fingerprint, comes):
+        schedule(nodes, fingerprint, None, comes)
+
+
+@cython.cfunc
+def run_settled(tape: Tape, nodes: list[Node], before: FlushFingerprint) -> cython.void:
+    """The same for the nodes that are left where parts have been settled; what interpreting them costs counts for the
+    structure that they had before, too, which may come back."""
+    fingerprint: FlushFingerprint = fingerprint_of(nodes, before.variant)
+    fingerprint.narrow = before.narrow
+    if not fingerprint.live or run_known(fingerprint):
+        return
+    comes: cython.int = recurrence(fingerprint)
+    lost: cython.double = lost_ns(fingerprint)
+    if is_interpreted(tape, nodes, fingerprint, comes):
+        add_lost(before, lost_ns(fingerprint) - lost)
+    else:
         schedule(nodes, fingerprint, None, comes)
 
 

@@ -12,7 +12,9 @@ from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.weft.engine.devices.api import Memory, bounded
 from cython.cimports.weft.engine.devices.trace import NodeTimes, tracing
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.primitive import SELECT, SLICE, STRIDED
+from cython.cimports.weft.engine.pipeline.batching.operand_packing import settle_view
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     SINGLE_NODE,
     SOON,
@@ -34,6 +36,7 @@ from weft.config import config
 from weft.engine.ir.primitive import REGION
 from weft.engine.pipeline import memory_plan, passes
 from weft.engine.pipeline.lowering import lower
+from weft.engine.pipeline.memory_plan import is_private
 
 require_compiled(__name__, cython.compiled)
 
@@ -59,6 +62,36 @@ def bytes_of(nodes: list[Node]) -> cython.longlong:
     for node in nodes:
         total += node.numel * node.dtype.itemsize
     return total
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def settle_parts(nodes: list) -> cython.bint:
+    """Let views of parts of values that are there, and that others see too, refer to these values' memory; whether
+    there were any. What reads another part of a value each time, as the next rows of a data set, is one structure then.
+    """
+    node: Node
+    settled: cython.bint = False
+    for node in nodes:
+        if is_part(node) and node.quotient is None and is_seen(node.inputs[0]):
+            settle_view(node, node.inputs[0])
+            settled = settled or node.state == DONE
+    return settled
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_part(node: Node) -> cython.bint:
+    """True for a view whose parameters say where in its operand it lies."""
+    return node.op.form in (STRIDED, SELECT, SLICE)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_seen(source: Node) -> cython.bint:
+    """True if a value is there and its memory is seen by others than pending nodes, so that nothing takes it over."""
+    return source.state == DONE and source.buffer is not None and not is_private(source)
 
 
 @cython.cfunc

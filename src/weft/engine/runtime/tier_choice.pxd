@@ -29,4 +29,5 @@ cdef double spared_ns(Estimate* estimate) noexcept
 cpdef int recurrence(FlushFingerprint fingerprint) except -1
 cdef double lost_ns(FlushFingerprint fingerprint) except? -1
 cdef int note_interpreted(FlushFingerprint fingerprint, double lost) except -1
+cdef int add_lost(FlushFingerprint fingerprint, double lost) except -1
 cdef Debt debt_of(list nodes)

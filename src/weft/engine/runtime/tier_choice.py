@@ -139,6 +139,13 @@ def note_interpreted(fingerprint: FlushFingerprint, lost: cython.double) -> cyth
     """Note that interpreting this structure once more has cost so many nanoseconds."""
     _counters.interpreted += 1
     _counters.lost_ns += lost
+    return add_lost(fingerprint, lost)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_lost(fingerprint: FlushFingerprint, lost: cython.double) -> cython.int:
+    """Add nanoseconds to what interpreting a structure has cost."""
     seen: cython.longlong = _arrivals.get(fingerprint.key.hash)
     if seen < 0:
         return 0
