@@ -13,6 +13,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - setup.py may be run without pip
     sys.exit(f"weft needs Python 3.11 or newer, this is {sys.version.split()[0]}: name another")
 
+import compileall
 import errno
 import filecmp
 import importlib.util
@@ -176,6 +177,8 @@ class BuildExtensions(build_ext):
         cache.prune(built)
         if not (failed or self.only):
             write_stubs(ROOT / "src" if self.inplace else Path(self.build_lib))
+        if self.inplace:  # a first step imports what is interpreted, and need not translate it
+            compileall.compile_dir(PACKAGE, quiet=2)
         for name, words in failed.items():
             print(f"\n{name}:\n{words}", file=sys.stderr)
         if failed:

@@ -13,6 +13,14 @@ cdef inline Array empty() noexcept:
     array.count = array.room = 0
     return array
 
+cdef inline Array within(long long* words, Py_ssize_t room) noexcept:
+    # An array in memory that is there, and not to be dropped: it must not grow beyond that room.
+    cdef Array array
+    array.words = words
+    array.count = 0
+    array.room = room
+    return array
+
 cdef inline int reserve(Array* array, Py_ssize_t more) except -1:
     # Make room for so many more words.
     cdef void* words

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uintptr_t
 from weft.engine.devices.tuning cimport Record, Tuning
 from weft.engine.ir.memory cimport OwnedMemory
+from weft.engine.ir.node cimport Node
 
 cdef class Capabilities(Record):
     cdef readonly long long longest_row
@@ -41,6 +42,7 @@ cdef class Queue:
 cdef class Lowerer:
     cdef long long schedule(self, object encoder) except? -1
     cdef bint ends(self, object encoder) except -1
+    cdef bint call(self, Node node, uintptr_t target) except -1
     cpdef object lower(self, object program, object plan)
     cpdef object emit(self, object key, str symbol)
     cpdef object compile(self, list specs)

@@ -18,6 +18,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.weft.engine.devices.tuning import Record, Tuning, need_none
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
+from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
 
@@ -244,6 +245,13 @@ class Lowerer:
     def ends(self, encoder: object) -> cython.bint:
         """True if its kernel, scheduled so, has a second function, which runs when the first has run for all units."""
         raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def call(self, node: Node, target: uintptr_t) -> cython.bint:
+        """Run a node whose operands are computed into memory of its size, now, on the calling thread, where that is
+        one call of a compiled kernel and no work for a second thread (where the device `calls_kernels`)."""
+        return False
 
     @cython.ccall
     def lower(self, program: object, plan: object) -> object:

@@ -85,6 +85,9 @@ cdef inline void set_buffer(Node node, OwnedMemory buffer) noexcept:
     if buffer is not None:
         buffer.owners += 1
     node.buffer = buffer
+# The address of the elements of a value that is in memory.
+cdef inline void* address_of(Node node) noexcept:
+    return <void*>(node.buffer.address + node.offset)
 # Whether a flush is to hand a node's value over: somebody holds it, and it is not deferred.
 cdef inline bint is_live(Node node) noexcept:
     return node.external_refs > 0 and deferral_of(node) == 0

@@ -12,7 +12,7 @@ from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.weft.engine.devices.api import Memory, bounded
 from cython.cimports.weft.engine.devices.trace import NodeTimes, tracing
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import SELECT, SLICE, STRIDED
 from cython.cimports.weft.engine.pipeline.batching.operand_packing import settle_view
 from cython.cimports.weft.engine.pipeline.fingerprint import (
@@ -25,22 +25,37 @@ from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.run_program import count, launch
+from cython.cimports.weft.engine.pipeline.simplify.decompose import expanded
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
-from cython.cimports.weft.engine.runtime.interpreter import Interpretation, may_overwrite, take_view
-from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
+from cython.cimports.weft.engine.runtime.interpreter import (
+    Interpretation,
+    commit,
+    may_overwrite,
+    take_view,
+)
+from cython.cimports.weft.engine.runtime.loop_calls import (
+    call_join,
+    call_kernel,
+    call_layout,
+    call_loop,
+    call_put,
+)
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config
-from weft.engine.ir.primitive import REGION
+from weft.engine.ir.primitive import MACRO, REGION
 from weft.engine.pipeline import memory_plan, passes
 from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.memory_plan import is_private
+from weft.engine.runtime.executable_cache import worth_storing
 
 require_compiled(__name__, cython.compiled)
 
 _region = cython.declare(cython.int, REGION)
+_macro = cython.declare(cython.int, MACRO)
+MACRO_ELEMENTS = cython.declare(cython.longlong, 1 << 14)  # of one that runs as its primitives
 NODES_BETWEEN_SIGNALS = cython.declare(
     cython.Py_ssize_t, 1024
 )  # nodes between two chances for signal handlers
@@ -117,7 +132,7 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
     inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
     ran: cython.bint = False
     try:
-        ran = flush.release() and (called(node) or take_view(node) or run_alone(flush, node))
+        ran = flush.release() and (called(node) or viewed(node) or run_alone(flush, node))
         if ran and inputs:
             flush.free()
         if ran and flush.times is not None:
@@ -131,7 +146,24 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
 @cython.inline
 def called(node: Node) -> cython.bint:
     """Run a node by calling its kernel; False if it has none to call."""
-    if not (call_put(node) if node.op.kind == _region else call_loop(node)):
+    kind: cython.int = node.op.kind
+    if not (
+        call_put(node) or call_join(node)
+        if kind == _region
+        else call_loop(node) or call_kernel(node)
+    ):
+        return False
+    count(1, 1, 1)
+    return True
+
+
+@cython.cfunc
+@cython.inline
+def viewed(node: Node) -> cython.bint:
+    """Let a view refer to its operand's memory, or copy that; False if it can be neither."""
+    if take_view(node):
+        return True
+    if not call_layout(node):
         return False
     count(1, 1, 1)
     return True
@@ -156,10 +188,47 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
         raise outcome
     if not is_rewritten(node):
         return launch_single(flush, fingerprint, overwrites)
+    if is_small_macro(node) and not worth_storing(fingerprint) and run_primitives(node):
+        return True
     if flush.missed >= flush.most_misses:
         return False
     flush.missed += 1
     return schedule_alone(flush, fingerprint, overwrites)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_small_macro(node: Node) -> cython.bint:
+    """True for a macro over so few elements that loading and storing what lies between its primitives is less than to
+    schedule it."""
+    source: Node
+    elements: cython.longlong = node.numel
+    for source in node.inputs:
+        elements = max(elements, source.numel)
+    return node.op.kind == _macro and 0 < elements <= MACRO_ELEMENTS
+
+
+@cython.cfunc
+def run_primitives(macro: Node) -> cython.bint:
+    """Run the primitives that a macro stands for, one by one; False where one of them cannot be."""
+    nodes: list = []
+    result: Node = expanded(macro, nodes)
+    if result not in nodes:
+        return False
+    result.external_refs += 1
+    flush: Interpretation = Interpretation(nodes)
+    runs: cython.bint = flush.runs and flush.can_run
+    try:
+        while runs and flush.order:
+            runs = interpret_next(flush, flush.order.pop())
+    finally:
+        flush.stop()
+        result.external_refs -= 1
+    if not runs or result.strides is not None:
+        return False
+    commit(macro, result.buffer, result.offset, None)
+    set_buffer(result, None)
+    return True
 
 
 @cython.cfunc

@@ -83,6 +83,7 @@ cdef class Program:
 cdef MemRef region(MemRef memref, long long offset, tuple strides, tuple shape)
 cdef Kernel maker(MemRef memref)
 cdef tuple row_major(tuple shape)
+cdef tuple strides_of(Node node)
 
 # Whether a node has a number, and so a place once `fold_views` has given it one.
 cdef inline bint has_memref(Program program, Node node) noexcept:

@@ -268,6 +268,12 @@ def row_major(shape: tuple) -> tuple:
 
 
 @cython.cfunc
+def strides_of(node: Node) -> tuple:
+    """The strides of a value that is computed."""
+    return row_major(node.shape) if node.strides is None else node.strides
+
+
+@cython.cfunc
 def _plane(shape: tuple) -> tuple:
     """The strides of rows of one length."""
     size: cython.longlong = shape[1]

@@ -16,6 +16,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Program,
     has_memref,
     row_major,
+    strides_of,
 )
 
 from weft._build.compiled import require
@@ -52,8 +53,7 @@ def program_of(node: Node) -> Program:
     program.roots.append(node)
     for source in node.inputs:
         if not has_memref(program, source):
-            strides: tuple = row_major(source.shape) if source.strides is None else source.strides
-            memref = program.new_value(source, strides)
+            memref = program.new_value(source, strides_of(source))
             program.add_external(memref.value)
             if source.external_refs > 0:
                 program.viewed.add(source)

@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.ir.primitive import (
     Primitive,
 )
 from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
-from cython.cimports.weft.engine.pipeline.program_ir import row_major
+from cython.cimports.weft.engine.pipeline.program_ir import row_major, strides_of
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 from cython.cimports.weft.engine.runtime.tier_choice import spared_ns, weigh
@@ -198,8 +198,7 @@ def take_view(node: Node) -> cython.bint:
         return True
     if source.strides is not None and node.op.form == STRIDED:
         return False
-    strides: tuple = row_major(source.shape) if source.strides is None else source.strides
-    found, offset = node.op.strides(node.params, source.shape, strides, 0)
+    found, offset = node.op.strides(node.params, source.shape, strides_of(source), 0)
     if found is None:
         return False
     start: cython.longlong = cython.cast(cython.longlong, offset) * node.dtype.itemsize

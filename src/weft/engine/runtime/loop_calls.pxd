@@ -35,3 +35,6 @@ cdef class LoopCall:
 
 cdef bint call_loop(Node node)
 cdef bint call_put(Node node)
+cdef bint call_join(Node node)
+cdef bint call_layout(Node node)
+cdef bint call_kernel(Node node)

@@ -1,5 +1,6 @@
 # cython: language_level=3
-"""Direct kernel calls: one elementwise node, reduction or region write is one call of one kernel, without a program.
+"""Direct kernel calls: an elementwise node, a reduction, a region write or a product is one call of one kernel, what
+joins values is a call for each, without a program.
 
 It takes a pending node whose operands are computed, merges axes that are one stride in all operands, and finds the
 kernel by op, dtypes and stride classes; sizes are arguments, so a graph of new sizes finds known kernels. A kernel
@@ -12,16 +13,21 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
-from cython.cimports.weft.engine.devices.api import Code, default_device
+from cython.cimports.weft.engine.devices.api import Code, Device, default_device
 from cython.cimports.weft.engine.devices.tuning import Tuning
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node, set_buffer
-from cython.cimports.weft.engine.ir.primitive import UPDATE, Primitive
+from cython.cimports.weft.engine.ir.primitive import CONCAT, RESHAPE, STACK, UPDATE, Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import copy_loop, find_spec
 from cython.cimports.weft.engine.pipeline.memory_plan import _reuse
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import (
+    Kernel,
+    Program,
+    row_major,
+    strides_of,
+)
 from cython.cimports.weft.engine.pipeline.single_node import program_of
 from cython.cimports.weft.engine.runtime.interpreter import commit
 from cython.cimports.weft.engine.runtime.loop_calls import (
@@ -35,7 +41,15 @@ from cython.cimports.weft.engine.runtime.loop_calls import (
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_OP
+from weft.engine.ir.primitive import (
+    CONTRACT,
+    ELEMENTWISE,
+    INDEX,
+    REDUCE,
+    SCALAR_OP,
+    SCATTER,
+    VIEW,
+)
 from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.memory_plan import is_private
 
@@ -45,6 +59,11 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _block = cython.declare(cython.longlong, BLOCK)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
+_view = cython.declare(cython.int, VIEW)
+_contract = cython.declare(cython.int, CONTRACT)
+_index = cython.declare(cython.int, INDEX)
+_scatter = cython.declare(cython.int, SCATTER)
+_COPY = cython.declare(cython.longlong, 0xFFFF)  # in place of the code of an op
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
 MOST_CALLS = 1 << 14  # calls in the table at a time
@@ -88,42 +107,110 @@ def call_loop(node: Node) -> cython.bint:
     if call.spec is None or call.spec.code is None:
         return False
     buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
-    _run(node, call, cython.address(loop), buffer.address)
+    _run(node.inputs, call, cython.address(loop), buffer.address)
     commit(node, buffer, 0, None)
     return True
 
 
 @cython.cfunc
 def call_put(node: Node) -> cython.bint:
-    """Write a part of a value into its memory, which nobody else sees, on the calling thread; False where the value has
-    to be copied, or the node is another."""
-    loop: Loop
-    if node.op.form != UPDATE or not _reuse:
+    """Write a part of a value into its memory, or into a copy where others see that, on the calling thread; False where
+    the node is another, or that is work for a second thread."""
+    if node.op.form != UPDATE or not _is_small(node.inputs[1]):
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
-    if part is base or part.numel == 0 or len(part.shape) > MOST_RANK:
+    if part is base or part.dtype is not node.dtype or base.dtype is not node.dtype:
         return False
-    if part.numel // 8 * 2 >= default_device().tuning.threads.split_ns:
+    start: cython.longlong = cython.cast(cython.longlong, node.params[0]) * node.dtype.itemsize
+    buffer: OwnedMemory
+    if _reuse and is_private(base, 1 if _is_apart(base, part, node) else 0):
+        buffer = base.buffer
+        offset: cython.longlong = base.offset
+        if not _copy(part, node.params[1], buffer.address + offset + start):
+            return False
+        set_buffer(base, None)
+        commit(node, buffer, offset, None)
+        return True
+    if not _is_small(node):
         return False
-    if part.dtype is not node.dtype or base.dtype is not node.dtype:
+    buffer = default_device().memory.allocate(node.numel * node.dtype.itemsize)
+    if not _copy(base, row_major(node.shape), buffer.address):
         return False
-    if not is_private(base, 1 if _is_apart(base, part, node) else 0):
+    if not _copy(part, node.params[1], buffer.address + start):
         return False
-    if not _read_region(part, node.params[1], cython.address(loop)):
-        return False
-    _join_axes(cython.address(loop))
-    call: LoopCall = _find(node, cython.address(loop))
-    if call.spec is None or call.spec.code is None:
-        return False
-    buffer: OwnedMemory = base.buffer
-    offset: cython.longlong = base.offset
-    start: cython.longlong = node.params[0]
-    address: uintptr_t = buffer.address + offset + start * node.dtype.itemsize
-    _run(node, call, cython.address(loop), address)
-    set_buffer(base, None)
-    commit(node, buffer, offset, None)
+    commit(node, buffer, 0, None)
     return True
+
+
+@cython.cfunc
+def call_join(node: Node) -> cython.bint:
+    """Copy each operand of a concatenation or a stack into its region, on the calling thread; False where the node is
+    another, or one of its operands is to be converted."""
+    stacked: cython.bint = node.op.form == STACK
+    if not (stacked or node.op.form == CONCAT) or not _is_small(node):
+        return False
+    part: Node
+    for part in node.inputs:
+        if part.dtype is not node.dtype or part.buffer is None:
+            return False
+    axis: cython.Py_ssize_t = node.params[0]
+    strides: tuple = row_major(node.shape)
+    region: tuple = strides[:axis] + strides[axis + 1 :] if stacked else strides
+    buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
+    target: uintptr_t = buffer.address
+    step: cython.longlong = cython.cast(cython.longlong, strides[axis]) * node.dtype.itemsize
+    for part in node.inputs:
+        if part.numel > 0 and not _copy(part, region, target):
+            return False
+        target += step * (1 if stacked else cython.cast(cython.longlong, part.shape[axis]))
+    commit(node, buffer, 0, None)
+    return True
+
+
+@cython.cfunc
+def call_layout(node: Node) -> cython.bint:
+    """Copy the operand of a reshape that its strides cannot express, on the calling thread; False where the node is
+    another."""
+    if node.op.form != RESHAPE or node.op.kind != _view or not _is_small(node):
+        return False
+    source: Node = node.inputs[0]
+    if source.buffer is None:
+        return False
+    buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
+    if not _copy(source, row_major(source.shape), buffer.address):
+        return False
+    commit(node, buffer, 0, None)
+    return True
+
+
+@cython.cfunc
+def call_kernel(node: Node) -> cython.bint:
+    """Run a node that the device itself knows how to call, as a product or an indexed read, on the calling thread;
+    False where it does not. A scatter over memory that nobody else sees is left to those who write it in place."""
+    kind: cython.int = node.op.kind
+    if kind not in (_contract, _index, _scatter) or node.numel == 0:
+        return False
+    if kind == _scatter and (not _is_small(node) or is_private(node.inputs[0])):
+        return False
+    device: Device = default_device()
+    buffer: OwnedMemory = device.memory.allocate(node.numel * node.dtype.itemsize)
+    if kind == _scatter and not _copy(node.inputs[0], row_major(node.shape), buffer.address):
+        return False
+    if not device.lowerer().call(node, buffer.address):
+        return False
+    commit(node, buffer, 0, None)
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_small(node: Node) -> cython.bint:
+    """True if a node has elements and axes that a loop may have, and is not worth a second thread."""
+    if node.numel == 0 or len(node.shape) > MOST_RANK:
+        return False
+    return node.numel // 8 * 2 < default_device().tuning.threads.split_ns
 
 
 @cython.cfunc
@@ -134,26 +221,40 @@ def _is_apart(base: Node, part: Node, node: Node) -> cython.bint:
         return False
     start: cython.longlong = node.params[0]
     gap: cython.longlong = base.offset + start * node.dtype.itemsize - part.offset
-    strides: tuple = row_major(part.shape) if part.strides is None else part.strides
     if gap % node.dtype.itemsize != 0:
         return False
-    return not may_meet(part.shape, strides, node.params[1], gap // node.dtype.itemsize)
+    return not may_meet(part.shape, strides_of(part), node.params[1], gap // node.dtype.itemsize)
+
+
+@cython.cfunc
+def _copy(part: Node, region: tuple, target: uintptr_t) -> cython.bint:
+    """Copy a value to memory with these strides; False where that has no compiled kernel."""
+    loop: Loop
+    if not _read_region(part, region, cython.address(loop)):
+        return False
+    _join_axes(cython.address(loop))
+    call: LoopCall = _find(part, cython.address(loop), region)
+    if call.spec is None or call.spec.code is None:
+        return False
+    _run((part,), call, cython.address(loop), target)
+    return True
 
 
 @cython.cfunc
 def _read_region(part: Node, strides: tuple, loop: cython.pointer(Loop)) -> cython.bint:
-    """The loop nest of a write to a region with these strides: the value that it is a part of has no steps."""
+    """The loop nest that writes a value to a region with these strides."""
     axis: cython.Py_ssize_t
     loop.rank = len(part.shape)
+    if loop.rank > MOST_RANK:
+        return False
     loop.reduced = 0
-    loop.count = 2
+    loop.count = 1
     for axis in range(loop.rank):
         loop.dims[axis] = part.shape[axis]
-        loop.steps[axis] = 0
-        loop.steps[2 * MOST_RANK + axis] = strides[axis]
+        loop.steps[MOST_RANK + axis] = strides[axis]
     for axis in range(1, MOST_OPERANDS + 1):
         loop.key[axis] = 0
-    return _read_steps(part, loop, 1)
+    return _read_steps(part, loop, 0)
 
 
 @cython.cfunc
@@ -310,8 +411,9 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
 
 
 @cython.cfunc
-def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
-    """The call of a node, from the table or new there."""
+def _find(node: Node, loop: cython.pointer(Loop), region: tuple | None = None) -> LoopCall:
+    """The call of a node, or of a copy of its value to a region with these strides, from the table or new there."""
+    code: cython.longlong = node.op.code if region is None else _COPY
     classes: cython.longlong = 0
     index: cython.Py_ssize_t
     axis: cython.Py_ssize_t
@@ -319,7 +421,7 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
         for axis in range(loop.rank):
             step: cython.longlong = loop.steps[index * MOST_RANK + axis]
             classes = 3 * classes + (step if 0 <= step <= 1 else 2)
-    loop.key[0] = node.op.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
+    loop.key[0] = code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
     loop.key[0] |= cython.cast(cython.longlong, loop.reduced) << 40
     loop.key[KEY_WORDS - 1] = classes
     h: cython.ulonglong = 0
@@ -328,12 +430,12 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     slot: cython.Py_ssize_t = (h >> 16) % CALL_SLOTS
     call: LoopCall = _calls[slot]
     if call is None or memcmp(call.key, loop.key, cython.sizeof(loop.key)) != 0:
-        call = _calls[slot] = _look_up(node, loop)
+        call = _calls[slot] = _look_up(node, loop, region)
     return call
 
 
 @cython.cfunc
-def _look_up(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
+def _look_up(node: Node, loop: cython.pointer(Loop), region: tuple | None) -> LoopCall:
     """A call that is not at hand: one of those that are known, or a new one."""
     key = PyBytes_FromStringAndSize(
         cython.cast(cython.p_char, loop.key), KEY_WORDS * cython.sizeof(cython.longlong)
@@ -342,17 +444,17 @@ def _look_up(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     if found is None:
         if len(_known) >= MOST_CALLS:
             _known.clear()
-        found = _known[key] = _new_call(node, loop)
+        found = _known[key] = _new_call(node, loop, region)
     return found
 
 
 @cython.cfunc
-def _new_call(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
-    """The kernel that the lowering finds for a program of this node alone."""
+def _new_call(node: Node, loop: cython.pointer(Loop), region: tuple | None) -> LoopCall:
+    """The kernel that the lowering finds for a program of this node alone, or for a copy of its value."""
     call: LoopCall = LoopCall()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
-    if node.op.form == UPDATE:
-        _take_copy(call, node)
+    if region is not None:
+        _take_copy(call, node, region)
         return call
     program: Program = program_of(node)
     kernel: Kernel = program.kernels[0]
@@ -387,21 +489,20 @@ def _take(
 
 
 @cython.cfunc
-def _take_copy(call: LoopCall, node: Node) -> cython.void:
-    """Let a call have the kernel that copies a part into its region."""
-    part: Node = node.inputs[1]
-    strides: tuple = row_major(part.shape) if part.strides is None else part.strides
-    encoder: KernelEncoder = copy_loop(
-        default_device(), node.dtype, part.shape, strides, node.params[1]
+def _take_copy(call: LoopCall, part: Node, region: tuple) -> cython.void:
+    """Let a call have the kernel that copies a value to its region."""
+    call.spec = find_spec(
+        copy_loop(default_device(), part.dtype, part.shape, strides_of(part), region)
     )
-    call.spec = find_spec(encoder)
     call.count = 1
-    call.operands[0] = 1
+    call.operands[0] = 0
 
 
 @cython.cfunc
-def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr_t) -> cython.void:
-    """Call the kernel of a node on its operands and the memory that its result goes to."""
+def _run(
+    operands: tuple, call: LoopCall, loop: cython.pointer(Loop), target: uintptr_t
+) -> cython.void:
+    """Call a kernel on these operands and the memory that its result goes to."""
     frame: CallFrame
     rank: cython.Py_ssize_t = loop.rank
     used: cython.Py_ssize_t = rank
@@ -418,7 +519,7 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
         used += rank
         if index < call.count:
             frame.pointers[index] = _address_of(
-                node.inputs[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
+                operands[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
             )
     frame.pointers[call.count] = cython.cast(cython.p_void, target)
     if loop.reduced < rank:

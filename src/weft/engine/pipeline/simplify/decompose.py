@@ -37,7 +37,7 @@ def decompose(program: Program) -> cython.void:
         found = False
         for node in program.order:
             if _is_macro(node):
-                program.expanded[node] = _expanded(node)
+                program.expanded[node] = expanded(node)
                 found = True
         if found:
             reach(program)
@@ -52,26 +52,30 @@ def _is_macro(node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _expanded(macro: Node) -> Node:
-    """Record a macro's primitives."""
+def expanded(macro: Node, recorded: list | None = None) -> Node:
+    """Record a macro's primitives, which `recorded` gets in their order."""
 
     def lower():
         operands: list = [wrap(source, None) for source in macro.inputs]
         return macro.op.lower(*operands, macro.params)
 
-    return recorded_apart(macro, lower)
+    return recorded_apart(macro, lower, recorded)
 
 
 @cython.ccall
-def recorded_apart(node: Node, rule: object) -> Node:
-    """The value that `rule` records in place of a node: without gradients, and on no tape."""
+def recorded_apart(node: Node, rule: object, recorded: list | None = None) -> Node:
+    """The value that `rule` records in place of a node: without gradients, and on no tape. `recorded` gets all nodes
+    that it records."""
     tape: Tape = current_tape()
     mode, running = tape.mode, tape.running
     tape.mode, tape.running = _plain_mode(mode), True
     newest: cython.longlong = last_sequence()
     try:
         result: Node = value(rule())
-        _leave_tape(tape.since(newest), node)
+        nodes: list = tape.since(newest)
+        _leave_tape(nodes, node)
+        if recorded is not None:
+            recorded.extend(nodes)
     finally:
         tape.mode, tape.running = mode, running
     return result

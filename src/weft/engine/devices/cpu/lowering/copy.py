@@ -6,10 +6,12 @@ is larger than the caches is written past them (streaming stores).
 """
 
 import cython
-from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, within
+from cython.cimports.weft.engine.devices.api import Device, default_device
 from cython.cimports.weft.engine.devices.cpu.lowering.loops import launch_loops
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, address_of
 from cython.cimports.weft.engine.ir.primitive import ELEMENTS, UPDATE
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
@@ -27,7 +29,7 @@ from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import MemRef, memref_of, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, memref_of, row_major, strides_of
 
 from weft._build.compiled import require
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
@@ -77,9 +79,8 @@ def _copy(
     words: cython.longlong[4]
     words[0], words[1] = source[0], source[1]
     words[2], words[3] = target[0], target[1]
-    pointers: Array
-    pointers.words = words
-    pointers.count = pointers.room = 4
+    pointers: Array = within(words, 4)
+    pointers.count = 4
     launch_loops(lowering, encoder, cython.address(pointers))
 
 
@@ -138,19 +139,72 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     axis: cython.Py_ssize_t = node.params[0]
     memref: MemRef = memref_of(lowering.program, table)
     index_memref: MemRef = memref_of(lowering.program, index)
+    encoder: KernelEncoder = _indexed(
+        lowering.program.device, node, memref.strides, index_memref.strides
+    )
+    words: cython.longlong[8]
+    words[0], words[1] = index_memref.value.slot, index_memref.offset * index.dtype.itemsize
+    words[2], words[3] = memref.value.slot, memref.offset * node.dtype.itemsize
+    words[4], words[5] = value_of(lowering.plan, node).slot, 0
+    words[6], words[7] = -1, 0
+    pointers: Array = within(words, 8)
+    pointers.count = 8
+    step: cython.longlong = memref.strides[axis]
+    extent: cython.longlong = table.shape[axis]
+    units: cython.longlong = encoder.dims.words[0]
+    grain_size: cython.longlong = 1024 if encoder.rank == 1 else 1
+    spec: KernelSpec = _indexed_spec(encoder)
+    arguments: cython.pointer(Array) = _put_indexed(encoder, step, extent)
+    new_launch(lowering, spec, cython.address(pointers), arguments, units, grain_size, node.numel)
+
+
+@cython.cfunc
+def call_indexed(node: Node, target: uintptr_t) -> cython.bint:
+    """Run a gather or take whose operands are computed into memory of its size, now; False where its kernel is not
+    compiled, the work is worth a second thread, or an index does not hold."""
+    table: Node = node.inputs[0]
+    index: Node = node.inputs[1]
+    if table.buffer is None or index.buffer is None:
+        return False
+    device: Device = default_device()
+    if node.numel >= device.tuning.threads.split_ns:
+        return False
+    strides: tuple = strides_of(table)
+    encoder: KernelEncoder = _indexed(device, node, strides, strides_of(index))
+    spec: KernelSpec = _indexed_spec(encoder)
+    if spec.code is None:
+        return False
+    axis: cython.Py_ssize_t = node.params[0]
+    units: cython.longlong = encoder.dims.words[0]
+    arguments: cython.pointer(Array) = _put_indexed(encoder, strides[axis], table.shape[axis])
+    status: int64_t = 0
+    pointers: cython.p_void[4]
+    pointers[0] = address_of(index)
+    pointers[1] = address_of(table)
+    pointers[2] = cython.cast(cython.p_void, target)
+    pointers[3] = cython.address(status)
+    spec.code.call(pointers, cython.cast(cython.pointer(int64_t), arguments.words), units)
+    return status == 0
+
+
+@cython.cfunc
+def _indexed(
+    device: Device, node: Node, table_strides: tuple, index_strides: tuple
+) -> KernelEncoder:
+    """The loops of a gather or take over operands with these strides."""
+    index: Node = node.inputs[1]
+    axis: cython.Py_ssize_t = node.params[0]
     rank: cython.Py_ssize_t = len(node.shape)
     strides: tuple
-    index_strides: tuple
     if node.op.form == ELEMENTS:
-        strides = tuple([0 if i == axis else memref.strides[i] for i in range(rank)])
-        index_strides = index_memref.strides
+        strides = tuple([0 if i == axis else table_strides[i] for i in range(rank)])
     else:
         inner: cython.Py_ssize_t = len(index.shape)
-        strides = memref.strides[:axis] + (0,) * inner + memref.strides[axis + 1 :]
-        index_strides = (0,) * axis + index_memref.strides
+        strides = table_strides[:axis] + (0,) * inner + table_strides[axis + 1 :]
+        index_strides = (0,) * axis + index_strides
         index_strides += (0,) * (rank - len(index_strides))
     encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
-    encoder.device = lowering.program.device
+    encoder.device = device
     encoder.start(node.shape, None)
     for part, stride in ((index, index_strides), (node, strides)):
         code: cython.int = cython.cast(Node, part).dtype.code
@@ -159,17 +213,7 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     at = encoder.region(cython.address(encoder.stores), node.dtype.code, _real, 1, False)
     _set_steps(encoder, at, row_major(node.shape))
     collapse([encoder])
-    words: cython.longlong[8]
-    words[0], words[1] = index_memref.value.slot, index_memref.offset * index.dtype.itemsize
-    words[2], words[3] = memref.value.slot, memref.offset * node.dtype.itemsize
-    words[4], words[5] = value_of(lowering.plan, node).slot, 0
-    words[6], words[7] = -1, 0
-    pointers: Array
-    pointers.words = words
-    pointers.count = pointers.room = 8
-    step: cython.longlong = memref.strides[axis]
-    extent: cython.longlong = table.shape[axis]
-    _launch_indexed(lowering, encoder, cython.address(pointers), step, extent)
+    return encoder
 
 
 @cython.cfunc
@@ -182,26 +226,16 @@ def _set_steps(encoder: KernelEncoder, at: cython.Py_ssize_t, strides: tuple) ->
 
 
 @cython.cfunc
-def _launch_indexed(
-    lowering: Lowering,
-    encoder: KernelEncoder,
-    pointers: cython.pointer(Array),
-    stride: cython.longlong,
-    extent: cython.longlong,
-) -> cython.void:
-    rank: cython.Py_ssize_t = encoder.rank
-    total: cython.longlong = 1
-    axis: cython.Py_ssize_t
-    for axis in range(rank):
-        total *= encoder.dims.words[axis]
-    units: cython.longlong = encoder.dims.words[0]
+def _put_indexed(
+    encoder: KernelEncoder, stride: cython.longlong, extent: cython.longlong
+) -> cython.pointer(Array):
+    """The arguments of an indexed read, put behind the sizes of its loops; `stride` and `extent` are the table's."""
     arguments: cython.pointer(Array) = cython.address(encoder.dims)
     put_steps(encoder, cython.address(encoder.operands), arguments)
     put(arguments, stride)
     put(arguments, extent)
     put_steps(encoder, cython.address(encoder.stores), arguments)
-    grain_size: cython.longlong = 1024 if rank == 1 else 1
-    new_launch(lowering, _indexed_spec(encoder), pointers, arguments, units, grain_size, total)
+    return arguments
 
 
 @cython.cfunc

@@ -2,8 +2,11 @@
 """The CPU's lowerer: `loops` schedules loop kernels, `launches` makes launches, `emit` writes LLVM IR."""
 
 import cython
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.devices.api import Lowerer
+from cython.cimports.weft.engine.devices.cpu.lowering import calls
 from cython.cimports.weft.engine.devices.cpu.lowering.loops import ends, schedule_of
+from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.lowering import compile_kernels, launches
@@ -25,6 +28,11 @@ class CpuLowerer(Lowerer):
     @cython.exceptval(-1, check=False)
     def ends(self, encoder: object) -> cython.bint:
         return ends(encoder)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def call(self, node: Node, target: uintptr_t) -> cython.bint:
+        return calls.call(node, target)
 
     @cython.ccall
     def lower(self, program: object, plan: object) -> object:

@@ -3,31 +3,34 @@
 
 It takes a `matmul` or a `linear`. Rows of a shared right operand become one product, the innermost batch dimension is
 the kernel's, and the others are walked here. Attention, and operands that are read through a reshape, have lowerings
-of their own.
+of their own. `call_matmul` runs a product whose operands are there without launches: with the same kernel.
 """
 
 from functools import partial
 
 import cython
-from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, within
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.api import Code, default_device
 from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice, Variant, choose, tile_of
-from cython.cimports.weft.engine.devices.cpu.lowering.matmul import Product
-from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, MATMUL
+from cython.cimports.weft.engine.devices.cpu.lowering.matmul import (
+    _ARGUMENTS,
+    _BATCH_WORDS,
+    _WORDS,
+    Product,
+)
+from cython.cimports.weft.engine.ir.node import Node, address_of
+from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, LINEAR, MATMUL
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, row_major, strides_of
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.devices.cpu.lowering.prepack import Prepacked
 
 require(__name__, cython.compiled)
-
-_WORDS = cython.declare(
-    cython.Py_ssize_t, 4
-)  # of a batch dimension: its size, its steps in A, B, C
 
 
 @cython.cfunc
@@ -48,12 +51,12 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
 
         lower_axes(lowering, node)
         return
+    product: Product
     dims: Array = empty()
     try:
-        if form == MATMUL:
-            _lower_product(lowering, node, left, right, cython.address(dims))
-        else:
-            _lower_linear(lowering, node, left, right, cython.address(dims))
+        _read(node, left.strides, right.strides, cython.address(product), cython.address(dims))
+        _set_right(lowering, node, right, cython.address(product))
+        _launch(lowering, node, left, cython.address(product), cython.address(dims))
     finally:
         drop(cython.address(dims))
 
@@ -68,36 +71,72 @@ def _is_nested(strides: tuple) -> cython.bint:
 
 
 @cython.cfunc
-def _lower_product(
-    lowering: Lowering, node: Node, left: MemRef, right: MemRef, dims: cython.pointer(Array)
-) -> cython.void:
-    """A product as it is written."""
+def call_matmul(node: Node, target: uintptr_t) -> cython.bint:
+    """Run a product whose operands are computed into memory of its size, now; False where that is not one call of a
+    compiled kernel on operands as they lie, or worth a second thread."""
+    if node.op.form not in (MATMUL, LINEAR) or _WORDS * len(node.shape) > _BATCH_WORDS:
+        return False
     product: Product
-    a: tuple = cython.cast(Node, node.inputs[0]).shape
-    b: tuple = cython.cast(Node, node.inputs[1]).shape
-    product.k = a[len(a) - 1]
-    product.b_row = right.strides[len(b) - 2]
-    product.b_column = right.strides[len(b) - 1]
-    _set_right(lowering, node, right, cython.address(product))
-    _set_rows(cython.address(product), node, a, left)
-    _put_batch(node, (a, left.strides), (b, right.strides), dims)
-    _launch(lowering, node, left, cython.address(product), dims)
+    batch: cython.longlong[_BATCH_WORDS]
+    words: cython.longlong[_ARGUMENTS]
+    dims: Array = within(batch, _BATCH_WORDS)
+    arguments: Array = within(words, _ARGUMENTS)
+    left: tuple = strides_of(node.inputs[0])
+    right: tuple = strides_of(node.inputs[1])
+    _read(node, left, right, cython.address(product), cython.address(dims))
+    _take_rows(cython.address(product), cython.address(dims))
+    if dims.count > _WORDS:
+        return False
+    _put_arguments(cython.address(product), cython.address(dims), cython.address(arguments))
+    choice: GemmChoice
+    spec: KernelSpec = _choose(node, arguments.words, len(node.inputs) > 2, cython.address(choice))
+    if spec.code is None or _cost_ns(arguments.words) >= default_device().tuning.threads.split_ns:
+        return False
+    return _call(node, spec.code, arguments.words, choice.units, target)
 
 
 @cython.cfunc
-def _lower_linear(
-    lowering: Lowering, node: Node, left: MemRef, right: MemRef, dims: cython.pointer(Array)
-) -> cython.void:
-    """A product with the weight read by columns."""
-    product: Product
+def _call(
+    node: Node,
+    code: Code,
+    arguments: cython.p_longlong,
+    units: cython.longlong,
+    target: uintptr_t,
+) -> cython.bint:
+    """Call the kernel of a product; False where an operand has no memory, or the bias has gaps."""
+    pointers: cython.p_void[4]
+    index: cython.Py_ssize_t
+    source: Node
+    for index in range(len(node.inputs)):
+        source = node.inputs[index]
+        if source.buffer is None or (index == 2 and source.strides is not None):
+            return False
+        pointers[index if index < 2 else 3] = address_of(source)
+    pointers[2] = cython.cast(cython.p_void, target)
+    code.call(pointers, cython.cast(cython.pointer(int64_t), arguments), units)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _read(
+    node: Node,
+    left: tuple,
+    right: tuple,
+    product: cython.pointer(Product),
+    dims: cython.pointer(Array),
+) -> cython.int:
+    """The sizes and steps of a product whose operands have these strides, and its batch dimensions. The weight of a
+    `linear` is read by columns."""
     a: tuple = cython.cast(Node, node.inputs[0]).shape
+    b: tuple = cython.cast(Node, node.inputs[1]).shape
+    rank: cython.Py_ssize_t = len(b)
+    turned: cython.bint = node.op.form == LINEAR
     product.k = a[len(a) - 1]
-    product.b_row = right.strides[1]
-    product.b_column = right.strides[0]
-    _set_right(lowering, node, right, cython.address(product))
-    _set_rows(cython.address(product), node, a, left)
-    _put_batch(node, (a, left.strides), ((1, 1), (0, 0)), dims)
-    _launch(lowering, node, left, cython.address(product), dims)
+    product.b_row = right[rank - 1 if turned else rank - 2]
+    product.b_column = right[rank - 2 if turned else rank - 1]
+    _set_rows(product, node, a, left)
+    return _put_batch(node, (a, left), (b, right), dims)
 
 
 @cython.cfunc
@@ -129,14 +168,14 @@ def _set_prepacked(lowering: Lowering, node: Node, product: cython.pointer(Produ
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _set_rows(product: cython.pointer(Product), node: Node, a: tuple, left: MemRef) -> cython.int:
+def _set_rows(product: cython.pointer(Product), node: Node, a: tuple, left: tuple) -> cython.int:
     """The rows of A and C; a vector is one row."""
     rank: cython.Py_ssize_t = len(a)
-    product.a_column = left.strides[rank - 1]
+    product.a_column = left[rank - 1]
     product.n = node.shape[len(node.shape) - 1]
     product.c_row = product.n
     product.m = 1 if rank == 1 else a[rank - 2]
-    product.a_row = 0 if rank == 1 else left.strides[rank - 2]
+    product.a_row = 0 if rank == 1 else left[rank - 2]
     return 0
 
 
@@ -206,17 +245,10 @@ def _launch(
 ) -> cython.void:
     """The launches: one for each place in all batch dimensions but the last."""
     _take_rows(product, dims)
-    inner: cython.longlong[4]
-    inner[0], inner[1], inner[2], inner[3] = 1, 0, 0, 0
-    axis: cython.Py_ssize_t
-    if dims.count > 0:
-        dims.count -= _WORDS
-        for axis in range(_WORDS):
-            inner[axis] = dims.words[dims.count + axis]
     pointers: Array = empty()
     arguments: Array = empty()
     try:
-        _put_arguments(product, inner, cython.address(arguments))
+        _put_arguments(product, dims, cython.address(arguments))
         _put_pointers(lowering, node, left, product, cython.address(pointers))
         _launch_all(lowering, node, dims, cython.address(pointers), cython.address(arguments))
     finally:
@@ -227,8 +259,16 @@ def _launch(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _put_arguments(
-    product: cython.pointer(Product), inner: cython.p_longlong, arguments: cython.pointer(Array)
+    product: cython.pointer(Product), dims: cython.pointer(Array), arguments: cython.pointer(Array)
 ) -> cython.int:
+    """Put the arguments of a kernel; the innermost batch dimension is its own, and taken from `dims`."""
+    inner: cython.longlong[4]
+    inner[0], inner[1], inner[2], inner[3] = 1, 0, 0, 0
+    axis: cython.Py_ssize_t
+    if dims.count > 0:
+        dims.count -= _WORDS
+        for axis in range(_WORDS):
+            inner[axis] = dims.words[dims.count + axis]
     put(arguments, inner[0])
     put(arguments, product.m)
     put(arguments, product.n)
@@ -286,11 +326,9 @@ def _launch_all(
     """Walk the outer batch dimensions, the last one fastest."""
     spec: KernelSpec
     words: cython.p_longlong = arguments.words
-    dtype: str = node.dtype.name
-    variant: Variant = tile_of(dtype).pick(words[1], words[2], words[6] == 1, words[8] == 1)
-    choice: GemmChoice = choose(variant, words[0], words[1], words[2], words[3])
-    spec = _spec_of(dtype, variant, pointers.count > 6)
-    cost_ns: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
+    choice: GemmChoice
+    spec = _choose(node, words, pointers.count > 6, cython.address(choice))
+    cost_ns: cython.longlong = _cost_ns(words)
     size: cython.longlong = node.dtype.itemsize
     total: cython.longlong = 1
     number: cython.longlong
@@ -312,6 +350,25 @@ def _launch_all(
                 step: cython.longlong = dims.words[_WORDS * dim + 1 + operand]
                 pointers.words[2 * operand + 1] += place * step * size
         new_launch(lowering, spec, pointers, arguments, choice.units, choice.grain_size, cost_ns)
+
+
+@cython.cfunc
+def _choose(
+    node: Node, words: cython.p_longlong, biased: cython.bint, choice: cython.pointer(GemmChoice)
+) -> KernelSpec:
+    """The kernel of a product with these arguments, and how it is divided."""
+    dtype: str = node.dtype.name
+    variant: Variant = tile_of(dtype).pick(words[1], words[2], words[6] == 1, words[8] == 1)
+    choice[0] = choose(variant, words[0], words[1], words[2], words[3])
+    return _spec_of(dtype, variant, biased)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _cost_ns(words: cython.p_longlong) -> cython.longlong:
+    """About the time that a product with these arguments takes."""
+    return words[0] * words[1] * words[2] * max(words[3], 1) // 40
 
 
 @cython.cfunc

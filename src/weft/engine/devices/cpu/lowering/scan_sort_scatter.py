@@ -342,6 +342,11 @@ def _scatter(combine: str | None, dtype: str) -> Any:
     )
 
 
+def scatter_spec(node: Node) -> Any:
+    """The kernel of a scatter."""
+    return _scatter(node.op.combiner or None, node.dtype.name)
+
+
 def lower_scatter(lowering: Lowering, node: Node) -> None:
     """The base copied, then the source written through the index in order: over (outer, positions, inner)."""
     base, index, source = node.inputs
@@ -382,7 +387,7 @@ def _launch_scatter(
 
     outer, count, inner = sizes
     units, grain_size = launch_scatter(*sizes)[:2]
-    spec = _scatter(node.op.combiner or None, node.dtype.name)
+    spec = scatter_spec(node)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
     most = lowering.program.device.tuning.copies.scattered_positions
     for start in range(0, count, most):
