@@ -179,7 +179,9 @@ def execute_live(tape: Tape) -> cython.void:
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
-        schedule(pending, batched, None if fingerprint.tracked else fingerprint, lasts(batched))
+        comes: cython.int = lasts(batched)
+        if comes != NEW or not is_interpreted(tape, pending, batched, comes):
+            schedule(pending, batched, None if fingerprint.tracked else fingerprint, comes)
 
 
 @cython.cfunc
@@ -421,7 +423,7 @@ def is_interpreted(
 ) -> cython.bint:
     """Run a flush that is no known program node by node, if that pays; True if it has run. A node that cannot
     run alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node
-    runs twice. Flushes under anomaly mode are not interpreted."""
+    runs twice. Flushes under anomaly mode are not interpreted, and those with batches only when they are new."""
     every: cython.bint = config.interpreter == "every"
     if config.interpreter == "none" or tape.mode.anomaly:
         return False
@@ -435,7 +437,8 @@ def is_interpreted(
         return False
     flush: Interpretation = Interpretation(pending)
     gain_ns: cython.double = flush.gain_ns(comes, lost_ns(fingerprint))
-    if not flush.can_run or not (every or (gain_ns > 0 and may_know_most(pending))):
+    pays: cython.bint = gain_ns > 0 and (comes == NEW or not flush.batched)
+    if not flush.can_run or not (every or (pays and may_know_most(pending))):
         flush.stop()
         return False
     if tape.written and retain_undo_entries(tape):

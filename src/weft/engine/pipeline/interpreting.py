@@ -33,6 +33,7 @@ from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
     commit,
     may_overwrite,
+    take_row,
     take_view,
 )
 from cython.cimports.weft.engine.runtime.loop_calls import (
@@ -132,7 +133,7 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
     inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
     ran: cython.bint = False
     try:
-        ran = flush.release() and (called(node) or viewed(node) or run_alone(flush, node))
+        ran = flush.release() and run_next(flush, node)
         if ran and inputs:
             flush.free()
         if ran and flush.times is not None:
@@ -140,6 +141,15 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
     finally:
         flush.go_on()
     return ran
+
+
+@cython.cfunc
+@cython.inline
+def run_next(flush: Interpretation, node: Node) -> cython.bint:
+    """Run a node whose operands are there; False where it cannot be run alone."""
+    if node.quotient is not None:
+        return take_row(node)
+    return called(node) or viewed(node) or run_alone(flush, node)
 
 
 @cython.cfunc

@@ -9,6 +9,7 @@ cdef class Interpretation:
     cdef Array operands
     cdef bint runs
     cdef bint can_run
+    cdef bint batched  # there are rows of batches among the nodes
     cdef Estimate estimate
     cdef Py_ssize_t missed
     cdef Py_ssize_t most_misses
@@ -23,5 +24,6 @@ cdef class Interpretation:
     cdef void stop(self) noexcept
 
 cdef bint take_view(Node node)
+cdef bint take_row(Node node)
 cdef bint may_overwrite(Node node)
 cdef void commit(Node node, OwnedMemory buffer, long long offset, tuple strides)

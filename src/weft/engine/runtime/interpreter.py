@@ -3,9 +3,9 @@
 
 It takes pending nodes and runs those that live ones need, oldest first; each operand is held until its last reader has
 run. An elementwise node or a reduction is one call of a kernel from a table (`loop_calls`), a view refers to its
-operand's memory, and any other node is lowered by itself (`single_node`). Nothing is batched or fused for a graph that
-may never come again. The driver loops over the nodes, and continues with the whole pipeline at a node that cannot be
-run here.
+operand's memory as a member of a batch does to its batch's, and any other node is lowered by itself (`single_node`).
+Nothing is fused for a graph that may never come again. The driver loops over the nodes, and continues with the whole
+pipeline at a node that cannot be run here.
 
 `Interpretation.gain_ns` says whether that pays, by the costs in `tier_choice`.
 """
@@ -16,8 +16,9 @@ from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.api import Memory, default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, error_of, set_buffer
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, error_of, is_live, set_buffer
 from cython.cimports.weft.engine.ir.primitive import (
     INTO_BASE,
     RESHAPE,
@@ -25,6 +26,7 @@ from cython.cimports.weft.engine.ir.primitive import (
     STRIDED,
     Primitive,
 )
+from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged, sources
 from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
 from cython.cimports.weft.engine.pipeline.program_ir import row_major, strides_of
 from cython.cimports.weft.engine.runtime.commit import leave
@@ -86,8 +88,8 @@ def _is_exchanged(node: Node) -> cython.bint:
 class Interpretation:
     """The nodes of one flush, the next one to run last. Each operand is held (`Node.external_refs`) once for each
     reader; `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too,
-    and then how many the node has. Where the flush cannot run (`can_run`), there are rows of batches or failed values
-    among what it reads."""
+    and then how many the node has. A member of a batch reads the batch. Where the flush cannot run (`can_run`), there
+    are failed values among what it reads, or a batch that may fail, whose members read alone what has been freed."""
 
     def __cinit__(self, pending: list):
         self.operands = empty()
@@ -97,13 +99,19 @@ class Interpretation:
         self.most_misses = tuning.unknown_nodes + len(pending) // tuning.nodes_of_an_unknown_one
         position: cython.Py_ssize_t
         node: Node
-        for position in range(len(pending) - 1, -1, -1):
-            node = pending[position]
+        nodes: list = pending
+        for node in pending:
             if node.quotient is not None:
-                self.can_run = False
-            elif node.external_refs > 0 and node.state == PENDING:
+                self.batched = True
+                nodes = in_order(pending)
+                break
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
+            if node.external_refs > 0 and node.state == PENDING:
                 self.order.append(node)
                 self.hold(node)
+                if node.may_fail and self.batched:
+                    self.can_run = False
                 weigh(cython.address(self.estimate), node, tuning)
                 if not may_be_called(node) and _is_exchanged(node):
                     self.runs = False
@@ -116,13 +124,14 @@ class Interpretation:
     def hold(self, node: Node) -> cython.int:
         """Hold the operands of a node."""
         source: Node
-        for source in node.inputs:
+        operands: tuple = sources(node)
+        for source in operands:
             source.external_refs += 1
             if error_of(source) is not None:
                 self.can_run = False
             address = cython.cast(cython.longlong, cython.cast(cython.p_void, source))
             put(cython.address(self.operands), address | (source.state == PENDING))
-        return put(cython.address(self.operands), len(node.inputs))
+        return put(cython.address(self.operands), len(operands))
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -181,6 +190,46 @@ class Interpretation:
         while self.operands.count > 0:
             self.release()
             self.go_on()
+
+
+@cython.cfunc
+def in_order(pending: list) -> list:
+    """The nodes that live ones among some need, each behind what it reads: batches were recorded behind their members,
+    and behind what reads these."""
+    order: list = []
+    found: set = set()
+    node: Node
+    source: Node
+    stack: list = [node for node in pending if is_live(node)]
+    stack.reverse()
+    while stack:
+        node = stack[len(stack) - 1]
+        if node.state != PENDING or node in found:
+            stack.pop()
+            continue
+        ready: cython.bint = True
+        for source in sources(node):
+            if source.state == PENDING and source not in found:
+                stack.append(source)
+                ready = False
+        if ready:
+            stack.pop()
+            found.add(node)
+            order.append(node)
+    return order
+
+
+@cython.cfunc
+def take_row(node: Node) -> cython.bint:
+    """Let a member of a batch refer to its rows of the batch."""
+    batch: Node = node.quotient
+    if batch.buffer is None:
+        return False
+    strides: tuple = strides_of(batch)
+    start: cython.longlong = cython.cast(cython.longlong, node.qrow) * strides[batch_of(batch).axis]
+    offset: cython.longlong = batch.offset + start * node.dtype.itemsize
+    commit(node, batch.buffer, offset, strides if in_ragged(node) else strides[1:])
+    return True
 
 
 @cython.cfunc

@@ -86,7 +86,7 @@ counters = _counters
 def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cython.void:
     """Add what one node takes in each tier."""
     kind: cython.int = node.op.kind
-    if kind == _view:
+    if kind == _view or node.quotient is not None:  # a member of a batch is a view of it
         estimate.first_ns += tuning.view_ns
         estimate.again_ns += tuning.view_ns
         estimate.schedule_ns += tuning.schedule_view_ns
