@@ -1,4 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Functions that few programs call: batches summed in products, medians and quantiles without nan, running logsumexp,
 renormalised slices, elements put by flat index, reductions by index.
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
 from weft._typing import Scalar
 from weft.engine.api.api_function import publish
 from weft.engine.api.call_cache import composed_of_primitives
@@ -41,6 +45,8 @@ from weft.tensor.arguments import (
     wrap_dim,
 )
 from weft.tensor.leaves import resize_
+
+require(__name__, cython.compiled)
 
 
 @composed_of_primitives

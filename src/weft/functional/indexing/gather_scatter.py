@@ -1,4 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Gather, scatter and their kin: whole dimensions addressed by index tensors.
 
 Indices are int64 tensors, checked at the call or, while pending, by the kernel. Negative ones are out of range, as
@@ -13,8 +15,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
 from weft._build.lazy import later
 from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast, record
@@ -51,6 +55,8 @@ from weft.ops.primitives import scatter_add as scatter_sum
 from weft.ops.registry import named
 from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
 from weft.tensor.memory.host_memory import region
+
+require(__name__, cython.compiled)
 
 # One row under the names of several functions, for gradient records and messages.
 _TAKE = named(OPS["take"], "TakeBackward0")

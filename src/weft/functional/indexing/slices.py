@@ -1,4 +1,6 @@
 # ruff: noqa: A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Whole slices of a dimension, picked or written by a vector of indices: `index_select`, `index_add` and their kin.
 
 Indices are checked as in `gather_scatter`.
@@ -9,6 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cython
+
+from weft._build.compiled import require
 from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -35,6 +40,8 @@ from weft.ops.primitives import (
 )
 from weft.ops.registry import named
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim
+
+require(__name__, cython.compiled)
 
 _COPY = named(OPS["take_put"], "IndexCopyBackward0")
 _FILL = named(OPS["take_put"], "IndexFillBackward0")

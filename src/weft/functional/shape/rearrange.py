@@ -1,4 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Rearrangements that copy: repeat, roll, flip, triangles, diagonals; and the ranks that atleast_nd promises.
 
 They are written in primitives, so they fuse with what comes after; nothing here aliases its input.
@@ -9,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import cython
+
+from weft._build.compiled import require
 from weft._typing import Shape
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
@@ -33,6 +38,8 @@ from weft.tensor.arguments import (
     wrap_dim,
     wrap_dims,
 )
+
+require(__name__, cython.compiled)
 
 MOST_JOINED_REPEATS = (
     8  # repeats of single elements that are joined as slices; more are expanded and cloned

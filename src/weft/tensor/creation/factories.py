@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Creation of tensors: from Python data, from NumPy, filled, counted, spaced, like another.
 
 Functions take data, sizes and the keywords dtype, device, requires_grad, and return leaves. Filled and counted tensors
@@ -12,8 +14,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
 from weft._typing import DeviceLike, Scalar
 from weft.engine.api.argument_names import need_dense
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
@@ -36,6 +40,8 @@ from weft.tensor.memory.host_memory import import_array, is_compact, need_room, 
 from weft.tensor.memory.storage_base import StorageBase
 from weft.tensor.meta import moved
 from weft.tensor.reading.values import item
+
+require(__name__, cython.compiled)
 
 if TYPE_CHECKING:
     from weft.tensor.layout import Layout, MemoryFormat

@@ -351,9 +351,14 @@ def _range_of(dtype: DType) -> tuple[Any, Any]:
     return info.min, info.max
 
 
+HELD_BY_ALL = 100  # every dtype of numbers holds those from 0 to it
+
+
 def need_fit(value: float, dtype: DType, shown: str = "") -> None:
     """Errors: RuntimeError on a real number that a type cannot hold, which is called `shown`, by default as in C++;
     unsigned types take negative integers."""
+    if type(value) in (float, int) and 0 <= value <= HELD_BY_ALL:
+        return
     if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
         return
     least, high = _range_of(dtype)

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Tensors of counted and spaced numbers: arange, linspace, logspace, eye, the indices of triangles.
 
 Counting is recorded, not computed, in int64 or float64 before the conversion to the dtype asked for, so that no step
@@ -10,8 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
 from weft._typing import DeviceLike, Scalar
 from weft.engine.api.argument_names import need_dense
 from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
@@ -37,11 +41,14 @@ from weft.tensor.creation.factories import (
     read_dtype,
     read_size,
 )
+from weft.tensor.creation.progressions import MOST_WRITTEN, spaced_numbers, triangle_indices
 from weft.tensor.determinism import unwritten
 from weft.tensor.device import on_meta
 from weft.tensor.leaves import give_out
-from weft.tensor.memory.host_memory import need_room, tensor_of_array
+from weft.tensor.memory.host_memory import need_room
 from weft.tensor.reading.values import item
+
+require(__name__, cython.compiled)
 
 if TYPE_CHECKING:
     from weft.tensor.layout import Layout
@@ -289,6 +296,8 @@ def _spaced(
         work = dtypes.float64
     if steps == 1 or absent:
         return filled((steps,), first, work, absent)
+    if 1 < steps <= MOST_WRITTEN and not mixed:
+        return spaced_numbers(first, last, steps, work)
     need_room((steps,), work)
     rounded: Any = np.dtype(work.name).type
     step = (rounded(last) - rounded(first)) / rounded(steps - 1) if steps else rounded(0)
@@ -453,24 +462,12 @@ def _triangle(name: str, lower: bool) -> Any:
         absent = on_meta(device, name)
         row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
         offset = need_integer(name, offset, "offset")
-        made = tensor_of_array(_places(row, col, offset, lower), dtypes.int64)
+        made = triangle_indices(row, col, offset, lower)
         return leaf(cast(made, read_dtype(dtype, dtypes.int64)), False, absent)
 
     indices.__name__ = indices.__qualname__ = name
     indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."
     return indices
-
-
-def _places(row: int, col: int, offset: int, lower: bool) -> Any:
-    """Row and column of each element of a triangle: of every row so many from the first, or up to the last."""
-    rows = np.arange(row)
-    diagonal = np.minimum(np.maximum(rows + (offset + lower), 0), col)
-    lengths = diagonal if lower else col - diagonal
-    before = np.cumsum(lengths) - lengths
-    made = np.empty((2, int(lengths.sum())), np.int64)
-    made[0] = rows.repeat(lengths)
-    made[1] = np.arange(made.shape[1]) - (before if lower else before - diagonal).repeat(lengths)
-    return made
 
 
 tril_indices, triu_indices = _triangle("tril_indices", True), _triangle("triu_indices", False)
