@@ -104,8 +104,8 @@ _PRIVATE = (
     "_validate_sparse_coo_tensor_args"
 )
 _PRIVATE_MODULES = (
-    "_C", "_dynamo", "_higher_order_ops", "_inductor", "_logging", "_prims", "_prims_common", "_refs", "_utils",
-    "_utils_internal", "__future__",
+    "_C", "_decomp", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_logging", "_prims",
+    "_prims_common", "_refs", "_subclasses", "_utils", "_utils_internal", "__future__",
 )  # fmt: skip
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {

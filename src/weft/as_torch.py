@@ -87,7 +87,7 @@ class _Finder(MetaPathFinder, Loader):
         if fullname in _STAND_INS:
             stand_in = importlib.import_module(_STAND_INS[fullname])
             return ModuleSpec(fullname, self, loader_state=stand_in, is_package=True)
-        if fullname.partition(".")[0] != "torch" and fullname != "functorch":
+        if fullname.partition(".")[0] != "torch" and fullname not in _FUNCTORCH:
             return None
         if fullname in _HARNESS:
             return _installed_file(fullname)
@@ -134,10 +134,14 @@ class _Installed(Distribution):
         return paths.join(paths.dirname(weft.__file__), path)
 
 
-def _functorch() -> ModuleType:
-    """The package that PyTorch brings along: transforms, and models as functions."""
-    made = ModuleType("functorch", "Function transforms, as PyTorch's package has them.")
-    vars(made).update(importlib.import_module("weft._functorch").EXPORTED, __version__=VERSION)
+_FUNCTORCH = {"functorch": "EXPORTED", "functorch.compile": "COMPILE"}
+
+
+def _functorch(name: str) -> ModuleType:
+    """The package that PyTorch brings along: transforms, and models as functions; names of its compiler."""
+    made = ModuleType(name, "Function transforms, as PyTorch's package has them.")
+    exported = getattr(importlib.import_module("weft._functorch"), _FUNCTORCH[name])
+    vars(made).update(exported, __version__=VERSION)
     return made
 
 
@@ -153,8 +157,8 @@ def _module_of(name: str) -> ModuleType | None:
     """The module of Weft for one of PyTorch's, or none."""
     if name == "torch.version":
         return sys.modules["torch"].version
-    if name == "functorch":
-        return _functorch()
+    if name in _FUNCTORCH:
+        return _functorch(name)
     place = "weft" + name.removeprefix("torch")
     try:
         return importlib.import_module(place)

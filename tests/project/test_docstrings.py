@@ -213,6 +213,8 @@ def test_help_names_parameters(name: str) -> None:
 # Modules that have names of PyTorch's and no page: what is left to PyTorch's own words, and why.
 WITHOUT_PAGE = {
     "weft.ao.": "marks of quantized programs, which PyTorch has moved to another package",
+    "weft.nn.quantized.": "an older path of weft.ao.nn.quantized",
+    "weft.quantization.": "the older path of weft.ao.quantization",
     "weft.autograd.function": "forms of Function of old programs",
     "weft.autograd.profiler": "the profiler of old programs; weft.profiler is described",
     "weft.autograd.variable": "what tensors were once",

@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-WATCHED = ("autoray.autoray", "einops._backends", "opt_einsum.backends.dispatch")
+WATCHED = ("autoray.autoray", "einops._backends", "opt_einsum.backends.dispatch", "optree.registry")
 
 
 def _introduce(name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, NotDefinedError
 from weft.functional.support.return_types import TYPES
+from weft.nn.module.members import Members
 
 
 class TreeSpec:
@@ -151,7 +152,9 @@ def _is_namedtuple_instance(tree: object) -> bool:
 
 
 def _get_node_type(tree: object) -> Any:
-    """Under what a value is registered: its type, or `namedtuple`."""
+    """Under what a value is registered: its type, `namedtuple`, or `dict` for the members of a module."""
+    if type(tree) is Members:
+        return dict
     is_named = _is_namedtuple_instance(tree) and type(tree) not in SUPPORTED_NODES
     return namedtuple if is_named else type(tree)
 

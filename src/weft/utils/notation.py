@@ -1,4 +1,4 @@
-"""Back ends of einops, opt_einsum and autoray for Weft's tensors.
+"""Back ends of einops, opt_einsum and autoray for Weft's tensors; `module._parameters` as a tree of optree.
 
 They choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
 more when they are imported (`weft.compat.einops_backend`): nobody has to ask for it.
@@ -14,6 +14,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.nn.module.members import Members
 
 
 class _Einops:
@@ -105,10 +106,21 @@ def _tell_autoray(autoray: ModuleType) -> None:
         autoray.register_backend_alias("weft", "torch")
 
 
+def _tell_optree(registry: Any) -> None:
+    """Take the members of modules apart as a dict, which they are in PyTorch."""
+    registry.register_pytree_node(
+        Members,
+        lambda members: (tuple(members.values()), tuple(members), tuple(members)),
+        lambda names, parts: dict(zip(names, parts, strict=True)),
+        namespace=vars(registry)["__GLOBAL_NAMESPACE"],
+    )
+
+
 _TELL = {
     "autoray.autoray": _tell_autoray,
     "einops._backends": _tell_einops,
     "opt_einsum.backends.dispatch": _tell_opt_einsum,
+    "optree.registry": _tell_optree,
 }
 
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from weft._functorch import _no_joint_graph
 from weft.compiler import allow_in_graph, disable, is_compiling, reset
 
 from weft._build.lazy import join as _join
@@ -111,6 +112,8 @@ _join(
         "exc": {"Unsupported": Unsupported},
         # Mapped tensors index as they are.
         "_trace_wrapped_higher_order_op": {"TransformGetItemToIndex": nullcontext},
+        "backends": {},
+        "backends.common": {"aot_autograd": _no_joint_graph},
         "utils": {"is_compile_supported": lambda device_type: False},
     },
 )

@@ -95,6 +95,62 @@ def make_fx(*arguments: object, **options: object) -> NoReturn:
     )
 
 
+def make_boxed_func(f: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+    """A function of a list of its arguments.
+
+    Args:
+        f: the function of the arguments themselves.
+    """
+
+    def boxed(arguments: Sequence[Any]) -> Any:
+        return f(*arguments)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
+
+
+def make_boxed_compiler(compiler: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiler whose functions take lists of their arguments.
+
+    Args:
+        compiler: what makes a function of a graph and example inputs.
+    """
+
+    def boxed(graph: Any, inputs: Any) -> Any:
+        return make_boxed_func(compiler(graph, inputs))
+
+    return boxed
+
+
+def nop(fx_g: Any, _: object = None) -> Any:
+    """The graph as it is.
+
+    Args:
+        fx_g: a graph of `weft.fx`.
+    """
+    return make_boxed_func(fx_g)
+
+
+def _is_primal(node: Any) -> bool:
+    """True for an operand of a graph of both passes that is no cotangent."""
+    return node.op == "placeholder" and "tangents" not in str(node.target)
+
+
+def _is_tangent(node: Any) -> bool:
+    """True for a cotangent among the operands of a graph of both passes."""
+    return node.op == "placeholder" and "tangents" in str(node.target)
+
+
+def _no_joint_graph(*arguments: object, **options: object) -> NoReturn:
+    """Errors: NotImplementedError: no graph of both passes is made ahead of a call."""
+    raise NotDefinedError(
+        "aot_autograd: no graphs are made ahead of a call",
+        expected="a function that is called",
+        got="PyTorch's compiler",
+        fix="call it: what a call records is compiled, the backward pass too",
+    )
+
+
 _STEPS = (
     "_add_batch_dim", "_broadcast_to_and_flatten", "_create_batched_inputs", "_maybe_remove_batch_dim",
     "_process_batched_inputs", "_remove_batch_dim", "_unwrap_batched", "_validate_and_get_batch_size",
@@ -126,5 +182,32 @@ _join(
         "make_functional": _models,
         "deprecated": {**_models, **{name: getattr(func, name) for name in _TRANSFORMS}},
         "python_key": {"make_fx": make_fx},
+        "partitioners": {
+            "_is_primal": _is_primal,
+            "_is_tangent": _is_tangent,
+            "default_partition": _no_joint_graph,
+            "min_cut_rematerialization_partition": _no_joint_graph,
+        },
+        "aot_autograd": {
+            **dict.fromkeys(("aot_export_module", "aot_function", "aot_module"), _no_joint_graph),
+            "aot_module_simplified": _no_joint_graph,
+        },
     },
 )
+COMPILE = {
+    "make_boxed_compiler": make_boxed_compiler,
+    "make_boxed_func": make_boxed_func,
+    "nop": nop,
+    **dict.fromkeys(
+        (
+            "aot_function",
+            "aot_module",
+            "aot_module_simplified",
+            "default_partition",
+            "memory_efficient_fusion",
+            "min_cut_rematerialization_partition",
+            "ts_compile",
+        ),
+        _no_joint_graph,
+    ),
+}
