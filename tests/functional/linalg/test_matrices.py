@@ -181,3 +181,14 @@ def test_norms_are_taken_in_types_that_hold_their_operands(name: str, given: str
                 found.append(str(norm.dtype).split(".")[-1])
         mine = found[1].replace("linalg.vector_norm:", "linalg.matrix_norm:")
         assert mine == found[0].replace("linalg.vector_norm:", "linalg.matrix_norm:"), wanted
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (2, 4, 2), (1, 1)])
+def test_a_matrix_of_fewer_columns_than_directions(shape):
+    """A random projection on more directions than a matrix has gives all of its singular values."""
+    weft.manual_seed(0)
+    x = weft.randn(*shape, dtype=weft.float64)
+    for q in (6, 9):
+        u, s, v = weft.svd_lowrank(x, q=q)
+        weft.testing.assert_close((u * s.unsqueeze(-2)) @ v.mT, x)
+        weft.testing.assert_close(s, weft.linalg.svdvals(x))

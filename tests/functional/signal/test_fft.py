@@ -132,3 +132,11 @@ def test_scipys_public_functions_give_what_its_binding_gives(
     np.testing.assert_allclose(
         pocketfft.public_c2r(half, axes, size, False, scale, None, 1), back, rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(("name", "shown"), [("fftfreq", "[]"), ("rfftfreq", "[nan]")])
+def test_frequencies_of_no_points_and_of_integers(name, shown):
+    """No points have no frequencies, and a half of them one that is 0 / 0; integers hold none."""
+    assert str(getattr(weft.fft, name)(0).tolist()) == shown
+    with pytest.raises(RuntimeError, match=f"{name} requires a floating point or complex dtype"):
+        getattr(weft.fft, name)(4, dtype=weft.int64)

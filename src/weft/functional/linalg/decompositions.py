@@ -155,10 +155,10 @@ def svd_lowrank(
     wide = A._shape[-2] < A._shape[-1]
     matrix = adjoint(A) if wide else A
     start = randn(*matrix._shape[:-2], matrix._shape[-1], q or 6, dtype=A._dtype)
-    basis = LinalgQr.apply(matrix @ start)[0]
+    basis = _qr(matrix @ start)[0]
     for _ in range(niter or 2):
-        basis = LinalgQr.apply(adjoint(matrix) @ basis)[0]
-        basis = LinalgQr.apply(matrix @ basis)[0]
+        basis = _qr(adjoint(matrix) @ basis)[0]
+        basis = _qr(matrix @ basis)[0]
     u, s, vh = LinalgSvd.apply(adjoint(basis) @ matrix)
     u, v = basis @ u, adjoint(vh)
     return (v, s, u) if wide else (u, s, v)

@@ -490,7 +490,15 @@ def _frequencies(name: str, text: str) -> Any:
         requires_grad: bool = False,
         **where: object,
     ) -> Any:
-        made = host.from_numpy(compute(n, d), dtype or dtypes.get_default())
+        wanted = dtype or dtypes.get_default()
+        if wanted.category < 2:
+            raise DTypeError(
+                f"{name} requires a floating point or complex dtype",
+                expected="a floating-point or complex dtype",
+                got=wanted.name,
+                fix="convert the frequencies",
+            )
+        made = host.from_numpy(compute(n, d) if n else np.full(int(name[0] == "r"), np.nan), wanted)
         return _given(out, made.requires_grad_() if requires_grad else made)
 
     return _called(frequencies, name, text)
