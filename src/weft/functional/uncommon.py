@@ -179,6 +179,13 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
         raise ArgumentError(
             "renorm: non-positive-norm not supported", expected="p > 0", got=str(p), fix="pass 2"
         )
+    if maxnorm < 0:
+        raise ArgumentError(
+            f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}",
+            expected="maxnorm >= 0",
+            got=str(maxnorm),
+            fix="pass the largest norm that slices may have",
+        )
     if len(input._shape) < 2:
         raise ShapeError(
             f"renorm: input needs at least 2 dimensions, got {len(input._shape)} dimensions",

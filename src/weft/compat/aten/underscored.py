@@ -32,7 +32,7 @@ from weft.nn.functional.activation import softmax
 from weft.nn.functional.resampling import filtered, interpolate, resampled, resized_bytes
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, reduce, where
-from weft.tensor.arguments import as_dtype, describe, need_tensor, widen, wrap_dim
+from weft.tensor.arguments import as_dtype, describe, need_tensor, no_kernel, widen, wrap_dim
 
 if TYPE_CHECKING:
     from weft.autograd.custom.context import FunctionCtx
@@ -227,13 +227,17 @@ def segment_reduce(
     Reads the lengths or offsets. Shapes: lengths (*lead, segments), or offsets (*lead, segments + 1)."""
     if (lengths is None) == (offsets is None) or reduce not in _STARTS:
         raise ArgumentError(
-            "segment_reduce(): Either lengths or offsets must be defined, and a known reduction",
+            "segment_reduce(): Either lengths or offsets must be defined."
+            if reduce in _STARTS
+            else f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}",
             expected="one of the two, and sum, mean, prod, max or min",
             got=f"lengths={lengths is not None}, offsets={offsets is not None}, {reduce!r}",
             fix="pass lengths=",
         )
     given = offsets if lengths is None else lengths
     assert given is not None
+    if given._dtype.category != 1:
+        raise no_kernel("_segment_reduce_lengths_cpu_kernel1", given, "integers", ".long()")
     given_ends = host.to_numpy(given)
     ends = given_ends if lengths is None else np.cumsum(given_ends, -1)
     if lengths is not None:

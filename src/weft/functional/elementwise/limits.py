@@ -68,6 +68,8 @@ def clamp(
             fix="pass min=, max= or both",
         )
     if min is None or max is None:
+        if input._dtype.is_complex:
+            raise _no_clamp(input)
         name, bound = ("clamp_max", max) if min is None else ("clamp_min", min)
         rows = _TENSOR_BOUNDS if isinstance(bound, Tensor) else _BOUNDS
         result = record_elementwise(rows[name], (input, bound), None)
@@ -76,9 +78,20 @@ def clamp(
     return result if out is None else write_out(out, result)
 
 
+def _no_clamp(x: Tensor) -> UnsupportedDTypeError:
+    return UnsupportedDTypeError(
+        "clamp is not supported for complex types",
+        expected="real numbers, which have an order",
+        got=describe("input", x),
+        fix="limit the absolute value",
+    )
+
+
 def _clamp_between(x: Tensor, low: object, high: object) -> Any:
     """Both bounds: two limits of the value, one gradient record. Of three tensors, those with dimensions decide on the
     type before those without."""
+    if x._dtype.is_complex:
+        raise _no_clamp(x)
     with untracked():
         start = x
         if isinstance(low, Tensor) and isinstance(high, Tensor):

@@ -181,7 +181,7 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Any:
     need_tensor("sign", input)
     if input._dtype.is_complex:
         raise DTypeError(
-            "Unlike NumPy, torch.sign doesn't allow complex inputs",
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
             expected="a real tensor",
             got=describe("input", input),
             fix="use weft.sgn",

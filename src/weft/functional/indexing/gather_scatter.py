@@ -80,6 +80,7 @@ def _within(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
 _SCATTERED = ("scatter_add", "scatter_reduce")  # to PyTorch's texts they are scatter
 _INDEX_TYPES = {
     **dict.fromkeys(_SCATTERED, "scatter(): Expected dtype int32/int64 for index"),
+    "index_add": "index_add_(): Expected dtype int32/int64 for index but got: {}",
     "index_select": "index_select(): Expected dtype int32 or int64 for index",
 }
 
@@ -90,7 +91,9 @@ def need_index_type(name: str, index: Tensor) -> Any:
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return index
     raise DTypeError(
-        _INDEX_TYPES.get(name, f"{name}(): Expected dtype int32/int64 for index"),
+        _INDEX_TYPES.get(name, f"{name}(): Expected dtype int32/int64 for index").format(
+            TYPE_NAMES[index._dtype.name]
+        ),
         expected="an index of int32 or int64",
         got=describe("index", index),
         fix="convert with .long()",

@@ -26,7 +26,7 @@ from weft.tensor.arguments import describe, need_tensor, no_kernel, wrap_dim
 def _counts(repeats: Tensor) -> Any:
     """The number of repetitions of each slice. Errors: ArgumentError, DTypeError."""
     tensor = isinstance(repeats, Tensor)
-    if tensor and repeats._dtype.category == 1 and repeats._dtype.itemsize < 4:
+    if tensor and (repeats._dtype.category != 1 or repeats._dtype.itemsize < 4):
         raise no_kernel("repeat_interleave_cpu", repeats, "int32 or int64", ".long()")
     counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
@@ -93,7 +93,7 @@ def _check_output_size(size: int, given: int | None) -> None:
 def _repeat_evenly(x: Tensor, axis: int, times: int) -> Any:
     if times < 0:
         raise ShapeError(
-            "repeats must not be negative",
+            "Repeats must be non-negative",
             expected="repeats >= 0",
             got=str(times),
             fix="pass 0 or more",

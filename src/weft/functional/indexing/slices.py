@@ -72,9 +72,19 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     return reshape(take(reshape(input, (1,)), 0, vector(index)), ())
 
 
+def _listed(shape: list[int], axis: int) -> str:
+    """The sizes of a slice, as PyTorch prints them."""
+    return " ".join(map(str, shape[:axis] + shape[axis + 1 :]))
+
+
 def _no_slices(name: str, input: Tensor, axis: int, index: Tensor, source: Tensor) -> str:
     """PyTorch's error text for a source that has not the shape of the slices."""
     have, want = list(source._shape), list(input._shape)
+    if name == "index_copy" and len(have) != len(want) and have and want:
+        return (
+            f"{name}_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({len(have)}), destination dimensionality ({len(want)})"
+        )
     if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
         count = f"({have[axis] if have else 1})"
         last = f" {count}" if name == "index_copy" else f": {count}, for dim: {axis}"
@@ -82,7 +92,8 @@ def _no_slices(name: str, input: Tensor, axis: int, index: Tensor, source: Tenso
     if name == "index_copy":
         return (
             f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{want[:axis] + want[axis + 1 :]} at dimension {axis} and source shape: {have}"
+            f"{_listed(want, axis)} at dimension {axis} and source slice shape: {_listed(have, axis)} at dimension "
+            f"{axis}."
         )
     return (
         "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
@@ -116,8 +127,10 @@ def _slices(
             fix="convert the source",
         )
     if vector(source)._shape != want:
-        raise ShapeError(
-            _no_slices(name, input, axis, index, source),
+        words = _no_slices(name, input, axis, index, source)
+        bad_count = "dimensionality" in words or "Number of indices" in words
+        raise (TensorIndexError if name == "index_copy" and bad_count else ShapeError)(
+            words,
             expected=str(list(want)),
             got=describe("source", source),
             fix="reshape the source",

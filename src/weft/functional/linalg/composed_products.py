@@ -182,7 +182,9 @@ def tensordot(
         )
     if isinstance(dims, int) and not 0 <= dims <= min(rank_a, rank_b):
         raise ArgumentError(
-            f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims}",
+            f"tensordot expects dims >= 0, but got dims={dims}"
+            if dims < 0
+            else f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}",
             expected=f"0 <= dims <= {min(rank_a, rank_b)}",
             got=str(dims),
             fix="name the dimensions as two lists",

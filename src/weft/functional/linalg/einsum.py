@@ -94,7 +94,9 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list
     for name in result:
         if name not in known or result.count(name) > 1:
             raise _fail(
-                f"output subscript {name} does not appear in the equation for any input operand"
+                "found '.' for output that is not part of any ellipsis (...)"
+                if name == "."
+                else f"output subscript {name} does not appear in the equation for any input operand"
                 if name not in known
                 else f"output subscript {name} appears more than once in the output",
                 equation,
@@ -107,9 +109,7 @@ def _names(term: str, rank: int, operand: int, equation: str) -> list[Any]:
     letters = [*before, *after]
     bad = [letter for letter in letters if not letter.isalpha()]
     if bad:
-        raise _fail(
-            f"invalid subscript given: {bad[0]!r}, subscripts must be in [a-zA-Z]", equation
-        )
+        raise _fail(_no_subscript(bad[0], bool(ellipsis), operand, equation), equation)
     dots = rank - len(letters)
     if dots < 0 or (dots and not ellipsis):
         raise _fail(
@@ -118,6 +118,16 @@ def _names(term: str, rank: int, operand: int, equation: str) -> list[Any]:
             equation,
         )
     return [*before, *(range(-dots, 0) if ellipsis else ()), *after]
+
+
+def _no_subscript(letter: str, after_ellipsis: bool, operand: int, equation: str) -> str:
+    """PyTorch's error text for what is no letter in the subscripts of an operand."""
+    if letter != ".":
+        at = equation.index(letter)
+        return f"invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]"
+    if after_ellipsis:
+        return f"found '.' for operand {operand} for which an ellipsis was already found"
+    return f"found '.' for operand {operand} that is not part of any ellipsis"
 
 
 def _take_diagonals(
@@ -261,6 +271,14 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Any:
         if len(operands) == 1 and isinstance(operands[0], (list, tuple))
         else list(operands)
     )
+    if not tensors:
+        raise ArgumentError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list",
+            expected="an equation and the tensors that it names",
+            got="no tensors",
+            fix="pass the operands behind the equation",
+        )
     names, result = _parse(equation, tuple([len(x._shape) for x in tensors]))
     pairs = [
         _take_diagonals(x, term, operand, equation)

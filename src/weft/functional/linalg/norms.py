@@ -23,6 +23,7 @@ from weft.engine.ir.dtype import promote
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DimensionError,
     DTypeError,
     ShapeError,
@@ -163,6 +164,13 @@ def _over(
     if dtype is not None or x._dtype.category < 2:
         x = _converted("linalg.vector_norm", x, dtype)
     axes = reduced_axes(dim, len(x._shape))
+    if isinstance(ord, str):
+        raise ArgumentTypeError(
+            "linalg_vector_norm(): argument 'ord' must be Number, not str",
+            expected="a number",
+            got=repr(ord),
+            fix="use matrix_norm for 'fro' and 'nuc'",
+        )
     two: cython.bint = ord == 2
     if not two and (ord < 0 or ord == math.inf) and axes and count_of(x._shape, axes) == 0:
         raise _without_identity(x, ord)
@@ -175,8 +183,8 @@ def _over(
     return reshape(result, reduced_shape(x._shape, axes, False))
 
 
-def _without_identity(x: Tensor, ord: object) -> DimensionError:
-    return DimensionError(
+def _without_identity(x: Tensor, ord: object) -> ShapeError:
+    return ShapeError(
         f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
         "identity",
         expected="at least one element to choose from",
@@ -197,18 +205,31 @@ def norm(
     singular values (read at the call)."""
     if p == "nuc":
         need_rank("norm", input, 2)
+        _need_pair(dim)
         return matrix_norm(
             input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype, out=out
         )
     if isinstance(p, str) and p != "fro":
         raise ArgumentError(
-            f"norm: order {p!r} is not available",
+            f"linalg.matrix_norm: Order {p} not supported.",
             expected="'fro', 'nuc' or a number",
             got=repr(p),
             fix="choose one of these",
         )
     result = _over(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
     return result if out is None else write_out(out, result)
+
+
+def _need_pair(dim: Any) -> None:
+    """Errors: ArgumentError where the dimensions of matrices are not two."""
+    if dim is not None and not (isinstance(dim, (tuple, list)) and len(dim) == 2):
+        listed = " ".join(map(str, dim)) if isinstance(dim, (tuple, list)) else str(dim)
+        raise ArgumentError(
+            f"linalg.matrix_norm: dim must be a 2-tuple. Got {listed}",
+            expected="two dimensions",
+            got=repr(dim),
+            fix="pass the dimensions of the matrices",
+        )
 
 
 def matrix_norm(
@@ -221,6 +242,14 @@ def matrix_norm(
     out: TensorArgument | None = None,
 ) -> Any:
     """The Frobenius, 1-, -1-, inf-, -inf-, 2-, -2- or nuclear norm of matrices. The last three read the values."""
+    if len(need_tensor("matrix_norm", A, "A")._shape) < 2:
+        raise ShapeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.",
+            expected="matrices, or stacks of them",
+            got=describe("A", A),
+            fix="use vector_norm",
+        )
+    _need_pair(dim)
     if ord == "fro":
         return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
     if ord in ("nuc", 2, -2):
@@ -324,6 +353,24 @@ def no_points(function: str, which: str, x: TensorArgument) -> DTypeError | Unsu
     )
 
 
+_COMPUTE_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
+def check_order(name: str, p: float) -> None:
+    """Errors: ArgumentError for a negative order of a distance."""
+    if p < 0:
+        raise ArgumentError(
+            f"{name} only supports non-negative p values",
+            expected="p >= 0",
+            got=str(p),
+            fix="pass 2 for the Euclidean distance",
+        )
+
+
 def cdist(
     x1: TensorArgument,
     x2: TensorArgument,
@@ -338,6 +385,21 @@ def cdist(
     need_tensor("cdist", x2, "x2", 2)
     need_rank("cdist", x1, 2, "x1")
     need_rank("cdist", x2, 2, "x2")
+    check_order("cdist", p)
+    if x1._shape[-1] != x2._shape[-1]:
+        raise ShapeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1._shape[-1]} X2: {x2._shape[-1]}",
+            expected="points of one dimension",
+            got=f"{describe('x1', x1)}, {describe('x2', x2)}",
+            fix="check the last dimensions",
+        )
+    if compute_mode not in _COMPUTE_MODES:
+        raise ArgumentError(
+            f"{compute_mode} is not a valid value for compute_mode",
+            expected=", ".join(_COMPUTE_MODES),
+            got=repr(compute_mode),
+            fix="leave compute_mode away",
+        )
     for number, x in enumerate((x1, x2), 1):
         if not _is_wide(x._dtype):
             raise no_points("cdist", f", X{number} got: {TYPE_NAMES[x._dtype.name]}", x)

@@ -22,7 +22,7 @@ from weft._build.lazy import later
 from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, KindError
 from weft.functional.support import host
 from weft.functional.support.index_bounds import trusted
 from weft.ops import OPS
@@ -136,8 +136,10 @@ class Generator:
         """
         values = np.ascontiguousarray(host.to_numpy(new_state))
         if values.dtype != np.uint8 or values.size != 16:
-            raise ArgumentError(
-                "RNG state must be a torch.ByteTensor",
+            raise KindError(
+                "RNG state must be a torch.ByteTensor"
+                if values.dtype != np.uint8
+                else f"Expected a generator state of size 16 but found the input RNG state size to be {values.size}",
                 expected="16 bytes from get_state()",
                 got=describe("new_state", new_state),
                 fix="pass the tensor that get_state() returned",

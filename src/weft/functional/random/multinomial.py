@@ -56,7 +56,7 @@ def multinomial(
         )
     if input._dtype.category != 2:
         raise DTypeError(
-            f"multinomial only supports floating-point dtypes for input, got: {input._dtype.name}",
+            f"multinomial only supports floating-point dtypes for input, got: {TYPE_NAMES[input._dtype.name]}",
             expected="weights of a floating-point type",
             got=describe("input", input),
             fix="convert with .float()",

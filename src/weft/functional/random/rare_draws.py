@@ -14,6 +14,7 @@ import numpy as np
 
 from weft._typing import Shape
 from weft.engine.api.api_function import publish
+from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -231,7 +232,8 @@ def set_(
         source = source.shown_as(self._dtype)
     if need_tensor("set_", source, "source", 1)._dtype is not self._dtype:
         raise DTypeError(
-            f"Could not set tensor of type {source._dtype.name} to a tensor of type {self._dtype.name}",
+            f"Could not set tensor of type {C_NAMES[source._dtype.name]} to a tensor of type "
+            f"{C_NAMES[self._dtype.name]}",
             expected=f"a {self._dtype.name} tensor",
             got=describe("source", source),
             fix="convert one of the two",

@@ -98,6 +98,16 @@ def _spaced(y: Tensor, x: Tensor | None, dx: TensorLike, dim: int) -> Any:
                 fix="pass one x per sample",
             )
         steps = diff(x).reshape((-1,) + (1,) * (len(y._shape) - axis - 1))
+    elif len(x._shape) >= len(y._shape) - axis and x._shape[axis - len(y._shape)] not in (
+        1,
+        y._shape[axis],
+    ):
+        raise ShapeError(
+            "trapezoid: There must be one `x` value for each sample point",
+            expected=f"{y._shape[axis]} points",
+            got=describe("x", x),
+            fix="pass one x per sample",
+        )
     else:
         steps = diff(x, dim=axis - len(y._shape))
     return sums * steps * 0.5, axis
@@ -383,7 +393,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Sequence[int]) -
     need_tensor("unravel_index", indices, "indices")
     if indices._dtype.category != 1:
         raise ArgumentTypeError(
-            f"expected 'indices' to be integer dtype, but got {indices._dtype.name}",
+            f"expected 'indices' to be integer dtype, but got {indices._dtype}",
             expected="integers",
             got=describe("indices", indices),
             fix="convert with .long()",

@@ -82,8 +82,9 @@ def repeat(input: Tensor, *repeats: Tensor | int | Shape) -> Any:
             fix="pass 1 for them",
         )
     if min(times, default=0) < 0:
+        made = [n * m for n, m in zip((1,) * lead + input._shape, times, strict=True)]
         raise ShapeError(
-            f"Trying to create tensor with negative dimension: {list(times)}",
+            f"Trying to create tensor with negative dimension {min(made)}: {made}",
             expected="numbers >= 0",
             got=str(list(times)),
             fix="pass 0 or more",

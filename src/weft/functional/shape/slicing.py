@@ -273,7 +273,9 @@ def split(
     size = input._shape[axis]
     if sum(parts) != size or min(parts, default=0) < 0:
         raise ShapeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={parts}"
+            if min(parts, default=0) < 0
+            else f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
             f"dimension {axis}), but got split_sizes={parts}",
             expected=f"sizes that sum to {size}",
             got=str(parts),

@@ -112,7 +112,14 @@ def as_strided(
     last = offset + sum((count - 1) * step for count, step in zip(shape, strides, strict=True))
     bytes_each = input._dtype.itemsize
     held = storage.node.numel * storage.node.dtype.itemsize
-    if 0 not in shape and (last >= held // bytes_each or offset < 0):
+    if offset < 0:
+        raise ShapeError(
+            f"Tensor: invalid storage offset {offset}",
+            expected="an offset of 0 or more",
+            got=str(offset),
+            fix="count from the first element of the memory",
+        )
+    if 0 not in shape and last >= held // bytes_each:
         raise ShapeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
             f"{bytes_each} requiring a storage size of {(last + 1) * bytes_each} are out of bounds for storage of "

@@ -31,7 +31,7 @@ from weft.ops.composite.own_derivatives import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put, reshape, strided
 from weft.ops.registry import named
-from weft.tensor.arguments import Shape, describe, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, Shape, describe, need_tensor
 
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive
@@ -198,7 +198,10 @@ def view_as_complex(input: Tensor) -> Any:
     shape, strides = need_tensor("view_as_complex", input)._shape, logical_strides(input)
     complaint = ""
     if input._dtype.name not in ("float32", "float64"):
-        complaint = "view_as_complex is only supported for floating point tensors"
+        complaint = (
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            + TYPE_NAMES[input._dtype.name]
+        )
     elif not shape:
         complaint = "Input tensor must have one or more dimensions"
     elif shape[-1] != 2:

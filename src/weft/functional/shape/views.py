@@ -212,7 +212,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Any:
         shape = (*shape[:place], input._shape[axis] // (rest or 1), *shape[place + 1 :])
     if math.prod(shape) != input._shape[axis]:
         raise ShapeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
+            "unflatten: sizes must be non-empty"
+            if not sizes
+            else f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
             f"({input._shape[axis]}) in the input tensor",
             expected=f"a product of {input._shape[axis]}",
             got=str(list(sizes)),
@@ -441,6 +443,13 @@ def expand(input: Tensor, *size: int | Sequence[int], implicit: bool = False) ->
                 )
             continue
         have = shape[place - lead]
+        if want < -1:
+            raise ShapeError(
+                f"numel: integer multiplication overflow: the expanded size of dimension {place} is {want}",
+                expected="sizes of 0 or more, or -1",
+                got=str(list(wanted)),
+                fix="pass -1 to keep a size",
+            )
         if want in (-1, have):
             target[place] = have
         elif have != 1:

@@ -69,7 +69,7 @@ def histc(
     need_tensor("histc", input)
     if bins <= 0:
         raise ArgumentError(
-            "torch.histc(): bins must be > 0",
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
             expected="bins > 0",
             got=str(bins),
             fix="pass 1 or more",
@@ -89,7 +89,7 @@ def _edges(bins: Tensor | int, low: float, high: float, dtype: np.dtype[np.gener
         return host.to_numpy(bins)
     if bins < 1:
         raise ArgumentError(
-            f"histogram: bins must be > 0, but got {bins}",
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
             expected="bins >= 1",
             got=str(bins),
             fix="pass how many intervals to count in",

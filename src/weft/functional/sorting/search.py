@@ -12,7 +12,7 @@ from weft.functional.support import host
 from weft.functional.support.sorted_search import places
 from weft.functional.support.variants import by_name
 from weft.ops.primitives import full, gather
-from weft.tensor.arguments import describe, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
 
 def _is_right(side: str | None, right: bool) -> bool:
@@ -39,7 +39,11 @@ def _sorted_by(edges: Tensor, sorter: Tensor) -> Any:
     need_tensor("searchsorted", sorter, "sorter")
     if sorter._shape != edges._shape or sorter._dtype is not dtypes.int64:
         raise ArgumentError(
-            "torch.searchsorted(): boundary and sorter must have the same size, and sorter be of int64",
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{TYPE_NAMES[sorter._dtype.name]}"
+            if sorter._dtype is not dtypes.int64
+            else "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+            f"{list(edges._shape)} and got sorter tensor {list(sorter._shape)}",
             expected=f"int64{list(edges._shape)}",
             got=f"{sorter._dtype.name}{list(sorter._shape)}",
             fix="pass sorted_sequence.argsort()",
@@ -74,9 +78,12 @@ def searchsorted(
     rank = len(edges._shape)
     if rank != 1 and (number or rank == 0 or edges._shape[:-1] != shape[:-1]):
         raise ShapeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges._shape)} and input "
-            f"value tensor {list(shape)}",
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            f"boundaries tensor dim({rank}) and input value's dim(0) numel(1)"
+            if number
+            else "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            f"boundaries tensor and input value tensor must match, but we got boundaries tensor {list(edges._shape)} "
+            f"and input value tensor {list(shape)}",
             expected=f"values of shape {[*edges._shape[:-1], '*']}" if rank else "boundaries",
             got=f"boundaries {list(edges._shape)}, values {list(shape)}",
             fix="use one vector of boundaries",

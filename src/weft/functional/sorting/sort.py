@@ -345,9 +345,13 @@ def quantile(
     x = movedim(x, axis, lasting)
     ordered = sort(x, lasting)[0]
     points = np.asarray(host.to_numpy(q) if isinstance(q, Tensor) else q, np.float64)
-    if not ((points >= 0) & (points <= 1)).all():
+    if points.ndim > 1 or not ((points >= 0) & (points <= 1)).all():
         raise ArgumentError(
-            f"quantile() q must be in the range [0, 1] but got {points.tolist()}",
+            "quantile() q must be a scalar or 1D tensor"
+            if points.ndim > 1
+            else "quantile() q values must be in the range [0, 1]"
+            if isinstance(q, Tensor)
+            else f"quantile() q must be in the range [0, 1] but got {points.tolist()}",
             expected="shares from 0 to 1",
             got=str(points.tolist()),
             fix="divide percentages by 100",

@@ -15,7 +15,14 @@ from weft.errors import ArgumentError, ShapeError
 from weft.functional.shape.views import movedim
 from weft.functional.support import host
 from weft.functional.support.variants import by_name
-from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor, wrap_dim
+from weft.tensor.arguments import (
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+    no_kernel,
+    wrap_dim,
+)
 
 
 def _axis(name: str, input: Tensor, dim: int) -> int:
@@ -111,6 +118,8 @@ def unique_consecutive(
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     """The number of occurrences of each non-negative integer (or the sum of its weights). Reads the values."""
     need_tensor("bincount", input)
+    if input._dtype.category > 1 and len(input._shape) == 1:
+        raise no_kernel("bincount_cpu", input, "integers", ".long()")
     array = host.to_numpy(input)
     whole = array.ndim == 1 and input._dtype.category <= 1
     numbers = array.astype(np.int64, copy=False) if whole else array
@@ -132,7 +141,14 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
             got=describe("weights", weights),
             fix="pass one weight per element",
         )
-    minlength = need_integer("bincount", minlength, "minlength", 0)
+    minlength = need_integer("bincount", minlength, "minlength")
+    if minlength < 0:
+        raise ArgumentError(
+            "minlength should be >= 0",
+            expected="minlength >= 0",
+            got=str(minlength),
+            fix="leave minlength away",
+        )
     if values is None:
         size = max(int(numbers.max(initial=-1)) + 1, minlength)
         return host.from_numpy(host.occurrences(numbers, size))

@@ -41,13 +41,13 @@ from weft.tensor.arguments import (
     TYPE_NAMES,
     describe,
     need_floating,
-    need_rank,
     need_tensor,
     no_kernel,
     untracked,
     widen,
     wrap_dim,
 )
+from weft.tensor.info import finfo
 
 require(__name__, cython.compiled)
 
@@ -267,7 +267,8 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     _prepared("softshrink", input)
     if not lambd >= 0:
         raise ArgumentError(
-            f"lambda must be in range [0, inf) for input dtype {input._dtype.name}, but found {lambd}",
+            f"lambda must be in range [0, {finfo(input._dtype).max:g}] for input dtype "
+            f"{TYPE_NAMES[input._dtype.name]}, but found {lambd:g}",
             expected="lambd >= 0",
             got=str(lambd),
             fix="pass how far elements move towards 0",
@@ -292,7 +293,13 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 def glu(input: Tensor, dim: int = -1) -> Any:
     """The first half of a dimension times the sigmoid of the second."""
     need_tensor("glu", input)
-    need_rank("glu", input, 1)
+    if not input._shape:
+        raise ShapeError(
+            "glu does not support scalars because halving size must be even",
+            expected="a dimension of an even size",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if size % 2:
@@ -406,7 +413,7 @@ def embedding(
     if input._dtype.name not in ("int64", "int32"):
         raise DTypeError(
             f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-            f"Int; but got {input._dtype.name} instead (while checking arguments for embedding)",
+            f"Int; but got {input.type()} instead (while checking arguments for embedding)",
             expected="integer indices",
             got=describe("input", input),
             fix="convert with .long()",

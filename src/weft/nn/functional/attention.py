@@ -58,8 +58,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     for name, tensor in named:
         if len(tensor._shape) < 2:
             raise ShapeError(
-                "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 "
-                f"dimensional, but got {name}.dim: {len(tensor._shape)} instead.",
+                "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+                f"{len(query._shape)} key.dim: {len(key._shape)} and value.dim: {len(value._shape)} instead.",
                 expected="(..., length, size)",
                 got=describe(name, tensor),
                 fix="unsqueeze it",

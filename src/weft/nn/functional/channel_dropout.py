@@ -68,6 +68,13 @@ def _drop_channels(
         )
     if not training or p == 0 or not input.numel():
         return input
+    if rank < 2:
+        raise ShapeError(
+            "Feature dropout requires at least 2 dimensions in the input",
+            expected="(N, C, *)",
+            got=describe("input", input),
+            fix="use dropout",
+        )
     need_real_floats(input)
     batched = rank == spatial + 2 or (spatial == 2 and rank > 2)
     return _finished(input, masked(input, _channel_mask(input, spatial, batched), p), inplace)

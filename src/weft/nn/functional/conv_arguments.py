@@ -256,6 +256,28 @@ def check_kernel(
             )
 
 
+_SIDES = ("depth", "height", "width")
+
+
+def check_extra(spatial: int, steps: Shape, gaps: Shape, extra: Shape) -> None:
+    """Errors: ArgumentError where an output is to be longer than by less than one step of its input."""
+    if spatial == 1:
+        return
+    if all(more < max(step, gap) for more, step, gap in zip(extra, steps, gaps, strict=True)):
+        return
+    named = [
+        f"{word}_{side}: {size}"
+        for word, sizes in (("output_padding", extra), ("stride", steps), ("dilation", gaps))
+        for side, size in zip(_SIDES[-spatial:], sizes, strict=True)
+    ]
+    raise ArgumentError(
+        f"output padding must be smaller than either stride or dilation, but got {' '.join(named)}",
+        expected="output_padding below stride or dilation",
+        got=str(list(extra)),
+        fix="pad the result with nn.functional.pad",
+    )
+
+
 def check_transposed_sizes(input: Tensor, spatial: int, sizes: Shape) -> None:
     """Errors: ShapeError where the result of a transposed convolution would have no element."""
     if min(sizes) < 1:

@@ -17,6 +17,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.functional.support.memory_formats import like_channels
 from weft.nn.functional.conv_arguments import (
     check,
+    check_extra,
     check_kernel,
     check_transposed_sizes,
     numbers,
@@ -120,6 +121,7 @@ def _transposed(
         numbers(size, spatial, word) for word, size in zip(_SIZES, sizes, strict=True)
     ]
     check(name, input, weight, bias, groups, spatial, True)
+    check_extra(spatial, steps, gaps, extra)
     batched = len(input._shape) == spatial + 2
     x = input if batched else reshape(input, (1, *input._shape))
     reach = [gap * (size - 1) for size, gap in zip(weight._shape[2:], gaps, strict=True)]

@@ -13,7 +13,7 @@ import weft
 from weft._build.lazy import later
 from weft.autograd import Function
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, NotDefinedError
+from weft.errors import AssertedError, NotDefinedError
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.support import host
 from weft.functional.support.index_bounds import check_index
@@ -77,7 +77,7 @@ def scaled_by_frequency(weight: Tensor, index: Any) -> Any:
 def padding_place(padding_idx: int, count: int) -> int:
     """The row that gets no gradient. Errors: RuntimeError for one that the table does not have."""
     if not -count <= padding_idx < count:
-        raise ArgumentError(
+        raise AssertedError(
             "Padding_idx must be within num_embeddings",
             expected=f"-{count} <= padding_idx < {count}",
             got=str(padding_idx),

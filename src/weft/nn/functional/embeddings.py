@@ -106,8 +106,7 @@ def _check_offsets(offsets: np.ndarray, count: int, include_last: bool) -> None:
         )
     if offsets.size and offsets[-1] > count:
         raise _refuse(
-            "offsets[-1] can not be greater than input's length: "
-            f"({count}), but got offsets[-1] of {offsets[-1]}",
+            f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {offsets[-1]}",
             f"offsets up to {count}",
             str(offsets[-1]),
             "check how the offsets were computed",
@@ -129,7 +128,8 @@ def _check_bags(
     need_tensor("embedding_bag", weight, "weight", 2)
     if input._dtype.name not in ("int64", "int32"):
         raise DTypeError(
-            f"expected indices of type int64 or int32, but got {input._dtype.name}",
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.type()} instead (while checking arguments for embedding_bag)",
             expected="integer indices",
             got=describe("input", input),
             fix="convert with .long()",
@@ -150,15 +150,15 @@ def _check_bags(
     if mode != "sum":
         raise NotDefinedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
-            f"mode='sum' (got mode='{mode}').",
+            f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub.",
             expected="mode='sum' with per_sample_weights",
             got=f"mode={mode!r}",
             fix="divide the sum yourself",
         )
     if tuple(weights._shape) != tuple(input._shape):
         raise _refuse(
-            "embedding_bag: If per_sample_weights is not None, then it must have the same shape as the "
-            f"input. Got {tuple(weights._shape)} and {tuple(input._shape)}",
+            f"embedding_bag: If per_sample_weights ({weights.shape}) is not None, then it must have the same shape as "
+            f"the input ({input.shape})",
             f"weights {list(input._shape)}",
             describe("per_sample_weights", weights),
             "give one weight per index",

@@ -181,7 +181,7 @@ def _shaped_mask(mask: Tensor, batch: int, heads: int, length: int, keys: int) -
     want = (length, keys) if len(mask._shape) == 2 else (batch * heads, length, keys)
     if tuple(mask._shape) != want:
         raise ShapeError(
-            f"The shape of the {len(mask._shape)}D attn_mask is {tuple(mask._shape)}, but should be "
+            f"The shape of the {len(mask._shape)}D attn_mask is {mask.shape}, but should be "
             f"{want}.",
             expected=f"attn_mask {list(want)}",
             got=describe("attn_mask", mask),
@@ -196,7 +196,9 @@ def _merged(mask: object, padding: Tensor | None, batch: int, heads: int, keys: 
         return mask
     if tuple(padding._shape) != (batch, keys):
         raise AssertedError(
-            f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(padding._shape)}",
+            f"Expected key_padded_mask.shape[0] to be {batch}, but got {padding._shape[0]}"
+            if padding._shape[:1] != (batch,)
+            else f"Expected key_padded_mask.shape[1] to be {keys}, but got {padding._shape[1]}",
             expected=f"key_padding_mask {[batch, keys]}",
             got=describe("key_padding_mask", padding),
             fix="give one row per example",
@@ -288,7 +290,8 @@ def _joined(attended: Tensor, weight: Tensor, bias: Tensor, heads: int, has_batc
 def _check_hint(is_causal: bool, mask: Tensor | None) -> None:
     if is_causal and mask is None:
         raise ShapeError(
-            "Need attn_mask if specifying the is_causal hint.",
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask.",
             expected="attn_mask with is_causal",
             got="none",
             fix="pass Transformer.generate_square_subsequent_mask(length)",

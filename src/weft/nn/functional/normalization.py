@@ -287,8 +287,8 @@ def instance_norm(
     axes = tuple(range(2, len(input._shape)))
     if not axes:
         raise ShapeError(
-            "instance_norm: expected an input with dimensions behind the channels",
-            expected="(N, C, L), (N, C, H, W) or (N, C, D, H, W)",
+            f"Expected more than 1 spatial element when training, got input size {input.shape}",
+            expected="dimensions behind the channels: (N, C, L), (N, C, H, W) or (N, C, D, H, W)",
             got=describe("input", input),
             fix="unsqueeze(0) a single example, or use layer_norm",
         )

@@ -44,6 +44,7 @@ from weft.tensor.arguments import (
     per_dimension,
     widen,
 )
+from weft.tensor.memory.host_memory import need_room
 
 Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
 # Output positions whose taps are computed at once, since they fit a cache; longer tables are not kept.
@@ -83,6 +84,13 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
     if mode == "constant":
         made = _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
         return _named(made, input, "ConstantPadNd")
+    if value:
+        raise ArgumentError(
+            f'Padding mode "{mode}" doesn\'t take in value argument',
+            expected="value=None, or mode='constant'",
+            got=f"value={value}",
+            fix="leave value away",
+        )
     if mode not in ("reflect", "replicate", "circular"):
         raise UnsupportedModeError(
             f"Unrecognised padding mode {mode}",
@@ -199,10 +207,12 @@ def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
 # -- interpolation -------------------------------------------------------------------------------------------------
 
 
+_FORMATS = ("output size in (o1, o2, ...,oK)", "scale_factor in (s1, s2, ...,sK)")
+
+
 def _sizes(
     input: Tensor, size: int | Shape | None, scale_factor: Any
 ) -> tuple[Shape, list[float | None]]:
-    need_rank("interpolate", input, 3)
     spatial = len(input._shape) - 2
     if (size is None) == (scale_factor is None):
         text = (
@@ -221,7 +231,8 @@ def _sizes(
         raise ArgumentError(
             f"Input and {'output' if size is not None else 'scale_factor'} must have the same number of spatial "
             f"dimensions, but got input with spatial dimensions of {list(input._shape[2:])} and "
-            f"{'output size' if size is not None else 'scale_factor'} of {given}",
+            f"{'output size of' if size is not None else 'scale_factor of shape'} {given}. Please provide input tensor "
+            f"in (N, C, d1, d2, ...,dK) format and {_FORMATS[size is None]} format.",
             expected=f"one number, or {spatial} numbers",
             got=repr(given),
             fix="pass one number per spatial dimension",
@@ -234,9 +245,18 @@ def _sizes(
         if isinstance(scale_factor, (int, float))
         else [float(f) for f in scale_factor]
     )
-    return tuple([int(have * f) for have, f in zip(input._shape[2:], factors, strict=True)]), list(
-        factors
-    )
+    for factor in factors:
+        if not abs(factor) < MOST_ELEMENTS:  # nan is not, either
+            raise ArgumentError(
+                "value cannot be converted to type int64_t without overflow",
+                expected="finite factors that give sizes",
+                got=str(factor),
+                fix="check how the factor was computed",
+            )
+    wanted = tuple([int(have * f) for have, f in zip(input._shape[2:], factors, strict=True)])
+    if not is_on_meta(input):
+        need_room((*input._shape[:2], *wanted), input._dtype)
+    return wanted, list(factors)
 
 
 def _centres(
@@ -251,7 +271,8 @@ def _centres(
 def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> None:
     if antialias and (mode not in _FILTERS or len(wanted) != 2):
         raise ArgumentError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as "
+            "input",
             expected="mode='bilinear' or 'bicubic' and (N, C, H, W)",
             got=f"mode={mode!r}, {describe('input', input)}",
             fix="leave antialias out",
@@ -263,10 +284,10 @@ def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> Non
             expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
             fix="choose one of these",
         )
-    if not all(wanted) and 0 not in input._shape[2:]:
+    if min(wanted) <= 0 and 0 not in input._shape[2:]:
         raise ArgumentError(
-            f"Input and output sizes should be greater than 0, but got input {list(input._shape[2:])} and "
-            f"output {list(wanted)}",
+            f"Input and output sizes should be greater than 0, but got input ({_named_sizes(input._shape[2:])}) and "
+            f"output ({_named_sizes(wanted)})",
             expected="sizes of at least 1",
             got=str(list(wanted)),
             fix="pass a larger size or scale_factor",
@@ -275,6 +296,13 @@ def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> Non
     if input._dtype.category != 2 and not bytes_too:
         kernel = _KERNELS[mode].format(max(len(wanted), 2))
         raise no_kernel(kernel, input, "floats, or uint8" if mode in _OF_BYTES else "floats")
+
+
+def _named_sizes(sizes: Shape) -> str:
+    """Sizes with the letters of their dimensions, as PyTorch prints them."""
+    return ", ".join(
+        f"{letter}: {size}" for letter, size in zip("DHW"[-len(sizes) :], sizes, strict=True)
+    )
 
 
 def _mode_refused(mode: str, rank: int) -> str:
@@ -320,6 +348,13 @@ def interpolate(
     """(N, C, *) resized to `size` or by `scale_factor`: nearest, nearest-exact, linear, bilinear, trilinear, bicubic,
     area. `antialias` widens the filter of bilinear and bicubic where the result is smaller."""
     need_tensor("interpolate", input)
+    if len(input._shape) not in (3, 4, 5):
+        raise NotDefinedError(
+            _mode_refused(mode, len(input._shape)),
+            expected="an input of 3 to 5 dimensions",
+            got=describe("input", input),
+            fix="unsqueeze first",
+        )
     wanted, factors = _sizes(input, size, scale_factor)
     _check_options(mode, size, align_corners, recompute_scale_factor)
     if recompute_scale_factor:
@@ -533,12 +568,25 @@ def upsample_bilinear(input: Tensor, size: object = None, scale_factor: float | 
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
+def _factor(name: str, value: int, argument: str) -> int:
+    """The factor of a shuffle. Errors: ArgumentError below 1."""
+    factor = need_integer(name, value, argument)
+    if factor < 1:
+        raise ArgumentError(
+            f"{name} expects a positive {argument}, but got {factor}",
+            expected=f"{argument} >= 1",
+            got=str(value),
+            fix="pass the factor of the sizes",
+        )
+    return factor
+
+
 @composed_of_primitives
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
     *lead, channels, height, width = input._shape
-    r = need_integer("pixel_shuffle", upscale_factor, "upscale_factor", 1)
+    r = _factor("pixel_shuffle", upscale_factor, "upscale_factor")
     if channels % (r * r):
         raise ShapeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
@@ -559,11 +607,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
     need_rank("pixel_unshuffle", need_tensor("pixel_unshuffle", input), 3)
     *lead, channels, height, width = input._shape
-    r, n = need_integer("pixel_unshuffle", downscale_factor, "downscale_factor", 1), len(lead)
+    r, n = _factor("pixel_unshuffle", downscale_factor, "downscale_factor"), len(lead)
     if height % r or width % r:
+        side, size = (-2, height) if height % r else (-1, width)
         raise ShapeError(
-            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got "
-            f"{height} x {width} and {r}",
+            f"pixel_unshuffle expects {'height' if height % r else 'width'} to be divisible by downscale_factor, but "
+            f"input.size({side})={size} is not divisible by {r}",
             expected=f"height and width divisible by {r}",
             got=describe("input", input),
             fix="pad or crop the input",

@@ -55,7 +55,7 @@ class _Weighted(Module):
     ) -> None:
         super().__init__()
         _check_channels(in_channels, out_channels, groups)
-        _check_padding_mode(padding_mode, self.transposed)
+        _check_padding_mode(padding_mode, self.transposed, self.rank)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = spread(kernel_size, self.rank)
         self.stride, self.dilation = spread(stride, self.rank), spread(dilation, self.rank)
@@ -253,26 +253,26 @@ class _ConvTranspose(_Weighted):
                 got=str(wanted),
                 fix="pass the spatial sizes",
             )
-        sizes, found = wanted[-rank:], []
-        for axis, size in enumerate(sizes):
-            least = (input.shape[axis - rank] - 1) * self.stride[axis] - 2 * self.padding[axis]  # type: ignore[operator]
-            least += self.dilation[axis] * (self.kernel_size[axis] - 1) + 1
-            if not least <= size <= least + self.stride[axis] - 1:
-                raise ArgumentError(
-                    f"requested an output size of {sizes}, but valid sizes range from at least {least} "
-                    f"in dimension {axis} (for an input of {tuple(input.shape[-rank:])})",
-                    expected=f"{least} to {least + self.stride[axis] - 1}",
-                    got=str(size),
-                    fix="pass the size of what was convolved",
-                )
-            found.append(size - least)
-        return tuple(found)
+        sizes, least = wanted[-rank:], []
+        for axis in range(rank):
+            low = (input.shape[axis - rank] - 1) * self.stride[axis] - 2 * self.padding[axis]  # type: ignore[operator]
+            least.append(low + self.dilation[axis] * (self.kernel_size[axis] - 1) + 1)
+        most = [low + step - 1 for low, step in zip(least, self.stride, strict=True)]
+        if not all(a <= size <= b for a, size, b in zip(least, sizes, most, strict=True)):
+            raise ArgumentError(
+                f"requested an output size of {sizes}, but valid sizes range from {least} to {most} (for an input of "
+                f"{input.shape[2:]})",
+                expected=f"{least} to {most}",
+                got=str(sizes),
+                fix="pass the size of what was convolved",
+            )
+        return tuple([size - low for size, low in zip(sizes, least, strict=True)])
 
 
-def _check_padding_mode(mode: str, transposed: bool) -> None:
+def _check_padding_mode(mode: str, transposed: bool, rank: int) -> None:
     if transposed and mode != "zeros":
         raise ArgumentError(
-            'Only "zeros" padding mode is supported for ConvTranspose',
+            f'Only "zeros" padding mode is supported for ConvTranspose{rank}d',
             expected="'zeros'",
             got=repr(mode),
             fix="pad the input with nn.functional.pad",

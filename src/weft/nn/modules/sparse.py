@@ -150,7 +150,7 @@ def _check_table(rows: int, columns: int, padding: int | None) -> None:
         )
     if padding is not None and not -rows <= padding < rows:
         raise AssertedError(
-            "padding_idx must be within num_embeddings",
+            "Padding_idx must be within num_embeddings",
             expected=f"-{rows} <= padding_idx < {rows}",
             got=repr(padding),
             fix="pass the index of a row",

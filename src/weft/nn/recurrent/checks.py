@@ -116,12 +116,23 @@ def check_states(
         wanted = (shape[0], *shape[2:]) if alone else shape
         if tuple(state.shape) != wanted:
             raise ShapeError(
-                f"Expected {label} size {wanted}, got {list(state.shape)}",
+                _no_rank(found, alone)
+                if any(one.dim() != len(wanted) for one in found)
+                else f"Expected {label} size {wanted}, got {list(state.shape)}",
                 expected=f"a state of shape {list(wanted)}",
                 got=str(list(state.shape)),
                 fix="leave hx out to begin with zeros",
             )
     return [state.unsqueeze(1) if alone else state for state in found]
+
+
+def _no_rank(states: list[Any], alone: bool) -> str:
+    """PyTorch's error text for first states that have dimensions of a batch where the input has not, or the reverse."""
+    input, rank = ("unbatched 2-D", 2) if alone else ("batched 3-D", 3)
+    if len(states) == 1:
+        return f"For {input} input, hx should also be {rank}-D but got {states[0].dim()}-D tensor"
+    found = ", ".join(f"{state.dim()}-D" for state in states)
+    return f"For {input} input, hx and cx should also be {rank}-D but got ({found}) tensors"
 
 
 def check_pair(name: str, given: tuple[Tensor, ...] | Tensor | Sequence[Tensor]) -> list[Any]:

@@ -279,7 +279,7 @@ def _sequences(name: str, sequences: object) -> list[Any]:
         return list(sequences.unbind())
     if not isinstance(sequences, Iterable):
         raise KindError(
-            f"{name}: Expected iterable for input sequences, but got arg of type: {type(sequences).__name__}",
+            f"{name}: Expected iterable for input sequences, but got arg of type: {type(sequences)}",
             expected="a list of tensors",
             got=type(sequences).__name__,
             fix="pass a list of tensors",
@@ -316,7 +316,7 @@ def pad_sequence(
     """
     if padding_side not in ("left", "right"):
         raise ArgumentError(
-            f"padding_side {padding_side!r}",
+            f"Expected padding_side to be one of left or right, but got {padding_side}.",
             expected="'left' or 'right'",
             got=repr(padding_side),
             fix="use 'right'",

@@ -111,7 +111,7 @@ def _take(module: Module, name: str, kind: Any) -> Any:
             del _hooks(module)[number]
             return hook.function
     raise ArgumentError(
-        f"{kind.__name__} of '{name}' not found in {module}",
+        f"{_NAMES[kind]} of '{name}' not found in {module}",
         expected=f"a parameter with {kind.__name__}",
         got=repr(name),
         fix="check the name",

@@ -20,7 +20,7 @@ from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, NumberRangeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, KindError, NumberRangeError
 from weft.tensor.info import finfo
 from weft.tensor.memory.host_memory import bfloat16_bits, raw_dtype, values_array
 from weft.tensor.reading.values import warn_of_gradient
@@ -211,8 +211,8 @@ def _plain(data: Tensor | list[Tensor]) -> Any:
     """Nested sequences with tensors replaced by their numbers."""
     if isinstance(data, Tensor):
         if data.numel() != 1:
-            raise ArgumentTypeError(
-                "only integer tensors of a single element can be converted to an index",
+            raise KindError(
+                "only one element tensors can be converted to Python scalars",
                 expected="tensors with one element inside lists",
                 got=f"shape {list(data._shape)}",
                 fix="use weft.stack(tensors)",

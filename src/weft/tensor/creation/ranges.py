@@ -462,8 +462,16 @@ def _triangle(name: str, lower: bool) -> Any:
         absent = on_meta(device, name)
         row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
         offset = need_integer(name, offset, "offset")
+        wanted = read_dtype(dtype, dtypes.int64)
+        if wanted.category != 1:
+            raise UnsupportedDTypeError(
+                no_kernel_for(name, wanted.name),
+                expected="a dtype of integers",
+                got=wanted.name,
+                fix="convert the indices",
+            )
         made = triangle_indices(row, col, offset, lower)
-        return leaf(cast(made, read_dtype(dtype, dtypes.int64)), False, absent)
+        return leaf(cast(made, wanted), False, absent)
 
     indices.__name__ = indices.__qualname__ = name
     indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."

@@ -267,7 +267,7 @@ def multi_margin_loss(
     _check_labels(
         target,
         target._shape == (rows,) or len(input._shape) < 2 and not target._shape,
-        "multi_margin_loss: inconsistent target size: target tensor should be 1-D with size equal to the number of "
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of "
         f"input samples (batch size). Expected target size [{rows}], but got {list(target._shape)}. Input has shape "
         f"{list(input._shape)}.",
         (rows,),

@@ -170,7 +170,7 @@ def _padded_targets(targets: Tensor, labels: np.ndarray, blank: int) -> Any:
             )
             raise ShapeError(
                 f"Expected tensor to have size {size} at dimension {at}, but got size {values.shape[at]} for argument "
-                "#2 'targets' (while checking arguments for ctc_loss)",
+                "#2 'targets' (while checking arguments for ctc_loss_allocate_outputs)",
                 expected=f"targets of shape ({len(labels)}, at least {longest})",
                 got=describe("targets", targets),
                 fix="check target_lengths",
@@ -223,7 +223,7 @@ def _check_ctc(log_probs: Tensor, targets: Tensor, lengths: np.ndarray, blank: i
     if longest > steps:
         raise ShapeError(
             f"Expected input_lengths to have value at most {steps}, but got value {longest} "
-            "(while checking arguments for ctc_loss)",
+            "(while checking arguments for ctc_loss_allocate_outputs)",
             expected=f"0 <= input_lengths <= {steps}",
             got=str(lengths.tolist()),
             fix="pass the numbers of steps before padding",

@@ -146,12 +146,16 @@ def _refuse_input(
     )
 
 
+_AS_IMAGES = ("avg_pool1d", "lp_pool1d")
+
+
 def check_places(function: str, input: Tensor, places: Shape, spatial: int) -> None:
     """Errors: ShapeError where no window fits into the input."""
     if min(places) >= 1:
         return
     channels, *sizes = input._shape[-spatial - 1 :]
-    given, made = ("x".join(map(str, (channels, *part))) for part in (sizes, places))
+    line = (1,) if function in _AS_IMAGES else ()  # PyTorch pools a line as an image of one row
+    given, made = ("x".join(map(str, (channels, *line, *part))) for part in (sizes, places))
     text = (
         f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small"
     )
@@ -212,7 +216,7 @@ def _check_adaptive_input(
     if 0 in input._shape[-spatial:]:
         raise ShapeError(
             f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has "
-            f"sizes {list(input._shape)}",
+            f"sizes {list(input._shape)} with dimension {input._shape.index(0, rank - spatial)} being empty",
             expected="at least one element in each dimension that is pooled",
             got=describe("input", input),
             fix="check how the input became empty",
