@@ -379,4 +379,4 @@ def _exponential(array: np.ndarray) -> Any:
     wide = array.astype(
         np.result_type(array.dtype, np.float64)
     )  # its steps lose more than a float has
-    return limited(expm)(wide) if array.size else array
+    return limited(expm, 0)(wide) if array.size else array  # it spins on few rows too
