@@ -111,24 +111,24 @@ class Progress:
 
     def carry_on(self) -> None:
         """Let what is under way go on while nobody waits, on a thread of its own."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="weft-communication", daemon=True
-            )
-            self._thread.start()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="weft-communication", daemon=True
+                )
+                self._thread.start()
         self._wanted.set()
 
     def _run(self) -> None:
         pause = Pause()
         while True:
             self._wanted.wait()
-            if not self._channels:
-                self._wanted.clear()
-                continue
-            if self._waiting:
-                time.sleep(LONGEST_SLEEP_S)
-            else:
-                pause.rest(self.poll())
+            self._wanted.clear()  # before the look: who sets it during the look is seen by the next wait
+            while self._channels:
+                if self._waiting:
+                    time.sleep(LONGEST_SLEEP_S)
+                else:
+                    pause.rest(self.poll())
 
     def poll(self) -> bool:
         """Let everything go on once; True if anything moved."""
