@@ -148,6 +148,35 @@ def late_copies() -> dict[str, Any]:
     return {"weights": total(model)}
 
 
+def left_whole() -> dict[str, Any]:
+    """Batches of a step between which parameters stay whole, with the collectives of each forward and backward."""
+    found: dict[str, Any] = {}
+    for outer, inner in ((True, True), (True, False), (None, False)):
+        model = stack()
+        for layer in (model[0], model[2]):
+            fully_shard(layer, reshard_after_forward=inner)
+        fully_shard(model, reshard_after_forward=outer)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        losses, collectives = [], []
+        for batch in range(6):
+            is_last = batch % 3 == 2
+            model.set_requires_gradient_sync(is_last)
+            model.set_reshard_after_backward(is_last)
+            with CommDebugMode() as mode:
+                loss = model(numbers(10 * batch + RANK, 5, 8)).square().sum()
+            collectives.append(counts(mode))
+            with CommDebugMode() as mode:
+                loss.backward()
+            collectives.append(counts(mode))
+            losses.append(float(loss.detach()))
+            if is_last:
+                optimizer.step()
+                optimizer.zero_grad()
+        found[f"{outer} {inner}"] = collectives
+        found[f"losses {outer} {inner}"] = losses
+    return found
+
+
 class Half(nn.Module):
     """A module of which a part is sharded and the rest copied."""
 
@@ -188,6 +217,7 @@ def main() -> None:
             "computed again": computed_again(),
             "divided": divided(),
             "late copies": late_copies(),
+            "left whole": left_whole(),
             "beside copies": beside_copies(),
             "replaced": replaced(),
         }

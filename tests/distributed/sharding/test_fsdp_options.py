@@ -19,7 +19,15 @@ from weft import nn
 from weft.distributed.device_mesh import init_device_mesh
 
 PROGRAM = "fsdp_options.py"
-PARTS = ["columns", "in backward", "together", "computed again", "divided", "late copies"]
+PARTS = [
+    "columns",
+    "in backward",
+    "together",
+    "computed again",
+    "divided",
+    "late copies",
+    "left whole",
+]
 Results = Callable[[str, str, int], list[Any]]
 
 
@@ -94,6 +102,31 @@ def test_gradients_within_a_mode_are_of_backward() -> None:
     backward = mode.comm_module_counts["Global"]["backward"]
     assert backward == {weft.ops.c10d._reduce_scatter_base_: 1}
     assert mode.get_sharding_info()["FSDPLinear.weight"] == (Shard(0),)
+
+
+@pytest.mark.usefixtures("group")
+def test_what_stays_whole_is_gathered_again_after_a_write() -> None:
+    model = fully_shard(nn.Linear(2, 2))
+    model.set_reshard_after_backward(False)
+    x = weft.ones(1, 2)
+
+    def gathers() -> int:
+        with CommDebugMode() as mode:
+            model(x).sum().backward()
+        return mode.get_comm_counts()[weft.ops.c10d._allgather_base_]
+
+    assert [gathers(), gathers()] == [1, 0]
+    with weft.no_grad():
+        model.weight.to_local().mul_(2)
+    assert [gathers(), gathers()] == [1, 0]
+    model.weight.data = model.weight.data * 2
+    assert [gathers(), gathers()] == [1, 0]
+    model.load_state_dict({name: value * 2 for name, value in model.state_dict().items()})
+    assert [gathers(), gathers()] == [1, 0]
+    assert weft.equal(model(x), x @ model.weight.full_tensor().mT + model.bias.full_tensor())
+    model.reshard()
+    model.set_reshard_after_backward(True)
+    assert [gathers(), gathers()] == [1, 1]
 
 
 @pytest.mark.usefixtures("group")

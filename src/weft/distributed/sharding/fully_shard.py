@@ -93,8 +93,9 @@ class FSDPModule:
         return None
 
     def reshard(self) -> None:
-        """Have this rank's rows as parameters."""
+        """Have this rank's rows as parameters, and nothing whole."""
         self._sharded.reshard()
+        self._sharded.kept = None
 
     def _all(self, recurse: bool = True) -> Iterator[ShardedParameters]:
         """The parameters that this module shards, then of those below it."""
@@ -240,12 +241,16 @@ class FSDPModule:
     def set_reshard_after_backward(
         self, reshard_after_backward: bool, *, recurse: bool = True
     ) -> None:
-        """Nothing: whole parameters go when the last operation has read them.
+        """Have whole parameters go in a backward once they have been read, or stay for the next forward, which then
+        gathers nothing: for the batches of one step. After a write, as the optimizer's, they are gathered in any case.
 
         Args:
-            reshard_after_backward: accepted.
+            reshard_after_backward: False: they stay, in the memory of each rank, until a backward after True, or
+                `reshard`.
             recurse: True: the same for modules below. Default: True.
         """
+        for sharded in self._all(recurse):
+            sharded.reshards_after_backward = reshard_after_backward
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
         """Nothing: backward gathers what it reads.
@@ -266,6 +271,7 @@ class FSDPModule:
         """Forget what a forward has left that has failed."""
         for sharded in self._all():
             sharded.reshard()
+            sharded.kept = None
 
 
 def _need_sharded(modules: Sequence[object]) -> None:

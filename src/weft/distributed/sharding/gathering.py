@@ -4,7 +4,8 @@ A `Gathering` records an `all_gather` for each parameter. What operations save o
 gather them again; the backward pass gathers them when the first is asked for, and those of the module that was called
 before at the same time, so that they are under way meanwhile. When all gradients of the parameters are there it
 records a `reduce_scatter` for each. All of that are nodes: when they begin, and what runs beside them, is the engine's
-matter.
+matter. Where a program has parameters stay whole behind a forward or a backward, the next gathering of the same rows
+takes the tables of this one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from weft.autograd.recomputation import Surrounding, register
 from weft.distributed.collectives.carrier import record as record_collective
 from weft.distributed.collectives.counting import as_one
 from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.gradient_reduction import Owner, need_gathered
+from weft.distributed.sharding.gradient_reduction import Owner, Standing, need_gathered
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
@@ -75,13 +76,17 @@ class Gathering:
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.shards = owner.shards()
+        self._rows: list[Node] = [value_of(local(shard)) for shard in self.shards]
         self._again: list[Tensor] | None = None
         self.is_noted = False  # something in the forward may be computed again
         self._stays = False  # the backward pass is not to gather again
         self._before: Callable[[], Gathering | None] = _none
         with no_grad():
             self._operands = [owner.operand(shard) for shard in self.shards]
-            tables = self._whole = self._tables()
+            kept = owner.kept
+            if kept is None or not kept.is_of(self._rows):
+                kept = Standing(self._rows, self._tables())
+            tables = self._whole = kept.tables
             pairs = zip(tables, self.shards, strict=True)
             self.values = [
                 owner.whole(shard, need_gathered(shard).whole_of(table)) for table, shard in pairs
@@ -98,6 +103,8 @@ class Gathering:
 
     def _tables(self) -> list[Any]:
         """All ranks' rows of each parameter, and padding; recorded one behind the other, to go together."""
+        if not self._operands:
+            return []
         with as_one("all_gather_into_tensor"):
             return [
                 record_collective("all_gather", rows, self.owner.group) for rows in self._operands
@@ -111,23 +118,26 @@ class Gathering:
         to."""
         calls.open.append(self)
         self._stays = not gathers_again
+        saves = gathers_again and weft.is_grad_enabled()
         try:
-            with _saving() if gathers_again else nullcontext():
+            with _saving() if saves else nullcontext():
                 yield
         finally:
             calls.open.pop()
             if calls.last() is not self:
-                self._before, calls.last = calls.last, ref(self) if gathers_again else _none
+                self._before, calls.last = calls.last, ref(self) if saves else _none
 
     def close(self) -> None:
         """Let go of the values: no forward sees them any more, but what is computed again where they are to stay."""
         if self._stays and self.is_noted:
             self._again = self._whole
+        is_kept = self._stays and self.owner.keeps_whole
+        self.owner.kept = Standing(self._rows, self._whole) if is_kept else None
         self.values, self._whole, self._indices = [], [], {}
 
     def find(self, node: Node) -> int | None:
-        """The number of the gathered table that a node is."""
-        return self._indices.get(node)
+        """The number of the gathered table that a node is, where the backward pass is to gather it again."""
+        return None if self._stays else self._indices.get(node)
 
     def again(self) -> list[Tensor]:
         """The tables, gathered once more for a backward pass, and with them those of the module before."""
@@ -170,6 +180,10 @@ class Gathering:
     def reduced(self, trained: Sequence[int], cotangents: Sequence[Tensor | None]) -> list[Any]:
         """The gradients of this rank's rows; None for parameters that no rank has used, and where gradients stay on the
         rank for now."""
+        if self.owner.reshards_after_backward:
+            self.owner.kept = None
+        elif self._again is not None:
+            self.owner.kept = Standing(self._rows, self._again)
         self._again, self._operands, self._before = None, [], _none
         shards = [self.shards[index] for index in trained]
         return self.owner.reduction.reduced(shards, cotangents)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import weft
 from weft.distributed.collectives.carrier import record as record_collective
@@ -20,9 +20,22 @@ from weft.distributed.sharding.dtensor import DTensor
 from weft.distributed.sharding.layout import MeshLayout, need_group, with_more
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
+from weft.engine.ir.node import Node
 
 Totals = Sequence[Tensor | None]
 AllReduceHook = Callable[[Tensor], object]
+
+
+class Standing(NamedTuple):
+    """Gathered tables that stay, and the values of the rows that they are of. A write gives rows another value, and so
+    ends this."""
+
+    rows: list[Node]
+    tables: list[Tensor]
+
+    def is_of(self, rows: list[Node]) -> bool:
+        """True if the tables are of these values."""
+        return all(own is other for own, other in zip(self.rows, rows, strict=True))
 
 
 class GradientReducer(Protocol):
@@ -41,6 +54,12 @@ class Owner(Protocol):
 
     group: ProcessGroup
     copies: ProcessGroup | None
+    kept: Standing | None
+    reshards_after_backward: bool
+
+    @property
+    def keeps_whole(self) -> bool:
+        """True if whole parameters are to stay behind a forward whose backward does not gather again."""
 
     @property
     def reduction(self) -> GradientReducer:

@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import weft
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import Replicate, Shard, _StridedShard
 from weft.distributed.sharding.block_reduction import BlockReduction
 from weft.distributed.sharding.dtensor import DTensor, local, wrap
 from weft.distributed.sharding.gathering import Gathering, calls
-from weft.distributed.sharding.gradient_reduction import GradientReduction, need_gathered
+from weft.distributed.sharding.gradient_reduction import GradientReduction, Standing, need_gathered
 from weft.distributed.sharding.layout import MeshLayout, need_group
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
@@ -113,6 +112,8 @@ class ShardedParameters:
             self.reduction = BlockReduction(self, blocks, mesh.size(), _index(mesh))
         self._places = list(places.values())
         self._held: Gathering | None = None
+        self.reshards_after_backward = True
+        self.kept: Standing | None = None  # what the next gathering takes
         self._members = members  # modules whose parameters go together
         self._called: set[int] = set()  # those that have been called with what is held
         self._layouts: list[_Layouts] = []
@@ -210,7 +211,7 @@ class ShardedParameters:
             self.reduction.batch.begin()
         self.unshard()
         try:
-            with self._gathering().saves(gathers_again and weft.is_grad_enabled()):
+            with self._gathering().saves(gathers_again):
                 result = forward(*args, **kwargs)
         finally:
             self._end_call(module)
@@ -228,6 +229,11 @@ class ShardedParameters:
             waiting, calls.waiting = calls.waiting, []
             for owner in waiting:
                 owner.reshard()
+
+    @property
+    def keeps_whole(self) -> bool:
+        """True if whole parameters are to stay behind a forward whose backward does not gather again."""
+        return self.reshards is False or not self.reshards_after_backward
 
     def _gathering(self) -> Gathering:
         assert self._held is not None
