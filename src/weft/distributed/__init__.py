@@ -40,7 +40,6 @@ _HELD = {
     "work": "Work",
     "world": "default_pg_timeout destroy_process_group init_process_group is_initialized new_group",
 }
-_CHECKPOINTS = "FileSystemReader FileSystemWriter async_save load save"
 _EXPORTS = {name: place for place, names in _HELD.items() for name in names.split()}
 _EXPORTS.update(dict.fromkeys(absent.SENT.split(), "absent"))
 __all__ = sorted(_EXPORTS)
@@ -58,13 +57,6 @@ _gather(
         "algorithms": {"distributed.data_parallel.join": "Join JoinHook Joinable"},
         "algorithms.join": {"distributed.data_parallel.join": "Join JoinHook Joinable"},
         **absent.MODULES,
-        "checkpoint": {
-            **absent.MODULES["checkpoint"],
-            "distributed.checkpoint_files": _CHECKPOINTS,
-        },
-        "checkpoint.format_utils": {
-            "distributed.checkpoint_files": "dcp_to_torch_save torch_save_to_dcp"
-        },
     },
 )
 launch.name_ranks()

@@ -23,8 +23,8 @@ _WRAPPING = (
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
 _SAVED = (
-    "CheckpointException LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem "
-    "load_state_dict save_state_dict"
+    "LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem "
+    "QuantizedHuggingFaceStorageReader"
 )
 _EXPERIMENTS = "context_parallel local_map register_sharding"
 _STAGES = (
@@ -80,12 +80,19 @@ MODULES = {
         "checkpoint.default_planner": "",
         "checkpoint.filesystem": "",
         "checkpoint.metadata": "",
-        "checkpoint.format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
+        "checkpoint._fsspec_filesystem": "FsspecReader FsspecWriter",
+        "checkpoint.api": "",
+        "checkpoint.format_utils": "BroadcastingTorchSaveReader DynamicMetaLoadPlanner",
         "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
         "checkpoint.state_dict": "",
+        "checkpoint.planner": "LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner WriteItem "
+        "WriteItemType",
+        "checkpoint.staging": "",
         "checkpoint.stateful": "",
-        "checkpoint.state_dict_loader": "_load_state_dict load load_state_dict",
+        "checkpoint.state_dict_loader": "",
+        "checkpoint.state_dict_saver": "",
+        "checkpoint.storage": "StorageReader StorageWriter WriteResult",
         "launcher": "",
         "launcher.api": "LaunchConfig elastic_launch",
         "pipelining": _STAGES,
@@ -151,24 +158,44 @@ for _name in ("tensor.parallel", "tensor.parallel.style", "tensor.parallel.api")
         "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
         "SequenceParallel loss_parallel parallelize_module"
     )
-MODULES["checkpoint.state_dict"]["distributed.state_dicts"] = (
+MODULES["checkpoint.state_dict"]["distributed.checkpoints.state_dicts"] = (
     "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
     "set_optimizer_state_dict set_state_dict"
 )
 _METADATA = (
     "BytesStorageMetadata ChunkStorageMetadata Metadata TensorProperties TensorStorageMetadata"
 )
-MODULES["checkpoint"]["distributed.checkpoint_metadata"] = (
+MODULES["checkpoint"]["distributed.checkpoints.metadata"] = (
     f"{_METADATA} DefaultLoadPlanner DefaultSavePlanner"
 )
-MODULES["checkpoint.metadata"]["distributed.checkpoint_metadata"] = _METADATA
-MODULES["checkpoint.default_planner"]["distributed.checkpoint_metadata"] = (
-    "DefaultLoadPlanner DefaultSavePlanner"
+MODULES["checkpoint.metadata"]["distributed.checkpoints.metadata"] = _METADATA
+MODULES["checkpoint.default_planner"]["distributed.checkpoints.metadata"] = (
+    "DefaultLoadPlanner DefaultSavePlanner _EmptyStateDictLoadPlanner"
 )
-MODULES["checkpoint.filesystem"]["distributed.checkpoint_files"] = (
+for _name in ("checkpoint", "checkpoint.api"):
+    MODULES[_name]["errors"] = "CheckpointException=CheckpointError"
+MODULES["checkpoint.state_dict_saver"] |= {
+    "distributed.checkpoints.files": "async_save save save_state_dict",
+    "distributed.checkpoints.staging": "AsyncCheckpointerType AsyncSaveResponse",
+}
+MODULES["checkpoint.staging"]["distributed.checkpoints.staging"] = (
+    "AsyncStager BlockingAsyncStager DefaultStager StagingOptions"
+)
+MODULES["checkpoint.state_dict_loader"]["distributed.checkpoints.reading"] = (
+    "_load_state_dict _load_state_dict_from_keys load load_state_dict"
+)
+MODULES["checkpoint"] |= {
+    "distributed.checkpoints.files": "FileSystemReader FileSystemWriter async_save save save_state_dict",
+    "distributed.checkpoints.reading": "load load_state_dict",
+}
+MODULES["checkpoint.format_utils"] |= {
+    "distributed.checkpoints.metadata": "_EmptyStateDictLoadPlanner",
+    "distributed.checkpoints.reading": "dcp_to_torch_save torch_save_to_dcp",
+}
+MODULES["checkpoint.filesystem"]["distributed.checkpoints.files"] = (
     "FileSystemReader FileSystemWriter"
 )
-MODULES["checkpoint.stateful"]["distributed.checkpoint_metadata"] = "Stateful"
+MODULES["checkpoint.stateful"]["distributed.checkpoints.metadata"] = "Stateful"
 MODULES["elastic.multiprocessing.errors"]["distributed.launch"] = "record"
 _SCHEDULES = "Schedule1F1B ScheduleGPipe ScheduleInterleaved1F1B ScheduleLoopedBFS"
 MODULES["pipelining"] |= {

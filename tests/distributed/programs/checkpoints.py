@@ -13,7 +13,8 @@ from typing import Any
 import weft
 import weft.distributed as dist
 from weft import nn
-from weft.distributed import checkpoint, checkpoint_files
+from weft.distributed import checkpoint
+from weft.distributed.checkpoints import files
 
 WHAT, FOLDER = sys.argv[1:3]
 
@@ -61,9 +62,9 @@ def go_wrong() -> str:
         if dist.get_rank() == 1:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
     elif WHAT == "kill the first":
-        checkpoint_files._Save._commit = lambda save: os.kill(os.getpid(), signal.SIGKILL)
+        files._Save._commit = lambda save: os.kill(os.getpid(), signal.SIGKILL)
     elif dist.get_rank() == 1:
-        checkpoint_files.save_file = interrupted
+        files.save_file = interrupted
     try:
         checkpoint.save({**trained(), "epoch": 9}, checkpoint_id=FOLDER)
     except (RuntimeError, OSError) as error:

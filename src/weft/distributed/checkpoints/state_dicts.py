@@ -7,9 +7,9 @@ or whole ones with `full_state_dict`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
 from weft.distributed.collectives.objects import broadcast_object_list
@@ -20,11 +20,13 @@ from weft.distributed.world import is_initialized
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.nn.module.module import Module
+from weft.nn.module.state_dict import IncompatibleKeys
 from weft.optim.optimizer import Optimizer
 
 State = dict[str, Any]
 Optimizers = Optimizer | Iterable[Optimizer]
 Value = Any  # an entry of a state
+ModelState = Mapping[str, Value] | Mapping[Module, State]
 
 
 @dataclass
@@ -38,7 +40,8 @@ class StateDictOptions:
         strict: refuse missing and unexpected names, as `load_state_dict` does.
         broadcast_from_rank0: the first rank has the (whole) state; the others get it.
         flatten_optimizer_state_dict: one level of names: "state.fc.weight.exp_avg", "param_groups.fc.weight.lr".
-        keep_submodule_prefixes, dsd_fqn_modifiers: accepted.
+        keep_submodule_prefixes: with `submodules`: False: names within the module, of which there is to be one.
+        dsd_fqn_modifiers: accepted.
 
     Example:
         >>> import weft
@@ -60,11 +63,17 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
 
-class _Loaded(NamedTuple):
-    """The names that a model or the state that it was given lacks."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
+def _checked(options: StateDictOptions | None) -> StateDictOptions:
+    """Options, by default those that change nothing. Errors: ValueError for such as contradict each other."""
+    wanted = StateDictOptions() if options is None else options
+    if wanted.broadcast_from_rank0 and not wanted.full_state_dict:
+        raise ArgumentError(
+            "full_state_dict must be True when broadcast_from_rank0 is True.",
+            expected="StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)",
+            got="full_state_dict=False",
+            fix="pass full_state_dict=True: the first rank has a whole state",
+        )
+    return wanted
 
 
 # -- names and values --------------------------------------------------------------------------------------------------
@@ -75,7 +84,7 @@ def _plain_name(model: Module, name: str) -> str:
     kept, module = [], model
     for part in name.split("."):
         is_wrapped = isinstance(module, DistributedDataParallel) and part == "module"
-        if not is_wrapped:
+        if not is_wrapped and part != "_orig_mod":  # of what `compile` was given
             kept.append(part)
         module = getattr(module, part, module)
     return ".".join(kept)
@@ -103,16 +112,27 @@ def _kept(state: State, options: StateDictOptions) -> State:
     return state if has_state else {}
 
 
-def _of_first_rank(state: State) -> State:
-    """The state that the first rank has, on all; one entry after the other."""
+def _of_first_rank(state: State, layout_of: Callable[[str], object]) -> State:
+    """The state that the first rank has, on all: one entry after the other, and of each no more than the rank's part
+    where the name has a layout of parts."""
     said: list[Any] = [list(state)]
     broadcast_object_list(said, 0)
     found = {}
     for key in said[0]:
         entry: list[Any] = [state.get(key)]
         broadcast_object_list(entry, 0)
-        found[key] = entry[0]
+        found[key] = _laid(entry[0], layout_of(key))
     return found
+
+
+def _laid(value: Value, layout: object) -> Any:
+    """An entry, its whole tensors laid out as another one of their shape."""
+    if isinstance(value, Mapping):
+        return {key: _laid(entry, layout) for key, entry in value.items()}
+    is_like = isinstance(layout, DTensor) and isinstance(value, Tensor)
+    if is_like and not isinstance(value, DTensor) and value.shape == layout.shape:  # type: ignore[attr-defined]
+        return layout.like(value)  # type: ignore[attr-defined]
+    return value
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -134,20 +154,37 @@ def get_model_state_dict(
         >>> sorted(get_model_state_dict(weft.nn.Linear(3, 2)))
         ['bias', 'weight']
     """
-    wanted = StateDictOptions() if options is None else options
+    wanted = _checked(options)
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     prefixes = [f"{n}." for n, m in model.named_modules() if submodules and m in submodules]
     found = {}
     for name, value in model.state_dict().items():
-        is_left_out = wanted.ignore_frozen_params and name in frozen
-        if not is_left_out and (not submodules or name.startswith(tuple(prefixes))):
-            found[_plain_name(model, name)] = _given(value, wanted)
+        prefix = next(filter(name.startswith, prefixes), None) if submodules else ""
+        if prefix is None or (wanted.ignore_frozen_params and name in frozen):
+            continue
+        plain = _plain_name(model, name)
+        if not wanted.keep_submodule_prefixes and prefix:
+            plain = plain.removeprefix(f"{_plain_name(model, prefix[:-1])}.")
+        found[plain] = _given(value, wanted)
     return _kept(found, wanted)
 
 
+def _by_names(model: Module, state: ModelState) -> State:
+    """A state by plain names, of one that has a state for each of some modules, too."""
+    modules = {module: name for name, module in model.named_modules()}
+    found: State = {}
+    for key, value in state.items():
+        if isinstance(key, Module):
+            prefix = f"{_plain_name(model, modules[key])}." if modules[key] else ""
+            found |= {f"{prefix}{name}": entry for name, entry in value.items()}
+        else:
+            found[key] = value
+    return found
+
+
 def set_model_state_dict(
-    model: Module, model_state_dict: State, *, options: StateDictOptions | None = None
-) -> _Loaded:
+    model: Module, model_state_dict: ModelState, *, options: StateDictOptions | None = None
+) -> IncompatibleKeys:
     """Load a model's state by plain names: whole tensors, or such that lie over ranks anyhow. Missing and unexpected
     names are the result, and errors with `strict`.
 
@@ -164,12 +201,15 @@ def set_model_state_dict(
         >>> weft.equal(other.weight, model.weight)
         True
     """
-    wanted = StateDictOptions() if options is None else options
-    state = _of_first_rank(model_state_dict) if wanted.broadcast_from_rank0 else model_state_dict
-    own = {_plain_name(model, name): name for name in model.state_dict()}
-    renamed = {own.get(name, name): value for name, value in state.items()}
-    loaded = model.load_state_dict(renamed, strict=wanted.strict)
-    return _Loaded(list(loaded.missing_keys), list(loaded.unexpected_keys))
+    wanted = _checked(options)
+    own = {_plain_name(model, name): (name, value) for name, value in model.state_dict().items()}
+    state = _by_names(model, model_state_dict)
+    if wanted.broadcast_from_rank0:
+        state = _of_first_rank(state, lambda name: own.get(name, (name, None))[1])
+    renamed = {own.get(name, (name,))[0]: value for name, value in state.items()}
+    has_no_values = any(isinstance(v, Tensor) and v.is_meta for _, v in own.values())
+    assigns = wanted.full_state_dict and has_no_values
+    return model.load_state_dict(renamed, strict=wanted.strict, assign=assigns)
 
 
 # -- optimizers --------------------------------------------------------------------------------------------------------
@@ -180,11 +220,11 @@ def _listed(optimizers: Optimizers) -> list[Optimizer]:
 
 
 def _begin(optimizer: Optimizer) -> None:
-    """Make the state of an optimizer that has none, by a step that changes nothing."""
-    if optimizer.state:
+    """Make the state of an optimizer that has none, by a step that changes nothing; none where there are gradients."""
+    has_gradients = any(p.grad is not None for g in optimizer.param_groups for p in g["params"])
+    if optimizer.state or has_gradients:
         return
     rates = [group.get("lr") for group in optimizer.param_groups]
-    grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
     for group in optimizer.param_groups:
         group["lr"] = weft.tensor(0.0) if isinstance(group.get("lr"), Tensor) else 0.0
         for parameter in group["params"]:
@@ -193,7 +233,7 @@ def _begin(optimizer: Optimizer) -> None:
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
         for parameter in group["params"]:
-            parameter.grad = grads.pop(0)
+            parameter.grad = None
 
 
 def get_optimizer_state_dict(
@@ -220,11 +260,14 @@ def get_optimizer_state_dict(
         >>> state["param_groups"][0]["params"]  # names in place of numbers
         ['weight', 'bias']
     """
-    wanted = StateDictOptions() if options is None else options
+    wanted = _checked(options)
     names = _names(model)
+    listed = _listed(optimizers)
+    if not listed:
+        return {}
     states: State = {}
     groups: list[State] = []
-    for optimizer in _listed(optimizers):
+    for optimizer in listed:
         _begin(optimizer)
         found = optimizer.state_dict()
         order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
@@ -290,13 +333,32 @@ def set_optimizer_state_dict(
         >>> other.param_groups[0]["lr"]
         0.1
     """
-    wanted = StateDictOptions() if options is None else options
+    wanted = _checked(options)
     listed, names = _listed(optimizers), _names(model)
-    state = _of_first_rank(optim_state_dict) if wanted.broadcast_from_rank0 else optim_state_dict
+    state = optim_state_dict
+    if wanted.broadcast_from_rank0:
+        state = _optimizer_state_of_first_rank(model, state)
     if state and "param_groups" not in state:
         state = _unflattened(state, listed, names)
     for optimizer in listed:
         optimizer.load_state_dict(_numbered(optimizer, names, state))
+
+
+def _optimizer_state_of_first_rank(model: Module, state: State) -> State:
+    """The state of optimizers that the first rank has, on all: of a parameter no more than the rank's part."""
+    layouts = {_plain_name(model, name): p for name, p in model.named_parameters()}
+    said: list[Any] = [sorted(set(state) & {"state", "param_groups"})]
+    broadcast_object_list(said, 0)
+    if not said[0]:  # flat names: "state.", a parameter's, and that of an entry
+        return _of_first_rank(state, lambda name: layouts.get(_parameter_of(name)))
+    groups: list[Any] = [state.get("param_groups")]
+    broadcast_object_list(groups, 0)
+    return {"state": _of_first_rank(state.get("state", {}), layouts.get), "param_groups": groups[0]}
+
+
+def _parameter_of(flat: str) -> str:
+    """The parameter of a flat name."""
+    return flat.partition(".")[2].rpartition(".")[0]
 
 
 def _numbered(optimizer: Optimizer, names: dict[int, str], state: State) -> State:
@@ -362,7 +424,7 @@ def set_state_dict(
     model_state_dict: State,
     optim_state_dict: State,
     options: StateDictOptions | None = None,
-) -> _Loaded:
+) -> IncompatibleKeys:
     """`set_model_state_dict` and `set_optimizer_state_dict`.
 
     Args:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from weft.distributed.checkpoint import format_utils
@@ -15,6 +17,11 @@ from ranks import needs_mpi, run
 from weft.distributed import checkpoint
 
 PROGRAM = "checkpoints.py"
+API_PARTS = [
+    *("in_background", "folders", "trees", "stages", "without_a_state", "submodules"),
+    *("from_the_first", "states_of_optimizers", "compiled", "stateful"),
+]
+Results = Callable[[str, str, int], list[Any]]
 WHOLE = "2 True 1 {'sizes': [1, 2], 'none': {}}"
 
 
@@ -123,6 +130,41 @@ def test_a_disk_that_is_full_is_an_error_on_all_ranks(tmp_path: Path) -> None:
         assert re.match(r"epoch 2, left \[\]: .*(No space left on device|is not complete)", text), (
             found
         )
+
+
+@needs_mpi
+@pytest.mark.parametrize("part", API_PARTS)
+def test_programs_write_and_read_as_with_pytorch(results: Results, part: str) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, "checkpoint_api.py", 2) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        assert agree(own[part], other[part]), (own[part], other[part])
+
+
+def agree(own: Any, other: Any) -> bool:
+    """True if two trees are equal, but for rounding."""
+    if isinstance(other, dict):
+        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
+    if isinstance(other, list) and isinstance(own, list):
+        return len(own) == len(other) and all(map(agree, own, other))
+    return bool(
+        own == (pytest.approx(other, rel=1e-3, abs=1e-5) if type(other) is float else other)
+    )
+
+
+def test_a_tensor_of_another_shape_is_refused_where_it_could_be_broadcast(tmp_path: Path) -> None:
+    checkpoint.save({"a": weft.ones(1)}, checkpoint_id=tmp_path)
+    with pytest.raises(RuntimeError, match="Size mismatch between saved .*1.* for a"):
+        checkpoint.load({"a": weft.zeros(3)}, checkpoint_id=tmp_path)
+
+
+def test_a_folder_of_the_format_before_is_read(tmp_path: Path) -> None:
+    checkpoint.save({"a": {"b": weft.ones(3)}, "n": 2}, checkpoint_id=tmp_path)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("distributed-3", "distributed-2"))
+    state = {"a": {"b": weft.zeros(3)}, "n": 0}
+    checkpoint.load(state, checkpoint_id=tmp_path)
+    assert (state["a"]["b"].tolist(), state["n"]) == ([1.0] * 3, 2)
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class DefaultLoadPlanner:
         >>> import weft.distributed.checkpoint as dcp
         >>> state = {"step": weft.tensor(0), "new": weft.tensor(3)}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     dcp.save({"step": weft.tensor(7)}, checkpoint_id=folder)
+        ...     _ = dcp.save({"step": weft.tensor(7)}, checkpoint_id=folder)
         ...     dcp.load(state, checkpoint_id=folder, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
         >>> state
         {'step': tensor(7), 'new': tensor(3)}
@@ -66,9 +66,24 @@ class DefaultLoadPlanner:
         self.flatten_state_dict, self.allow_partial_load = flatten_state_dict, allow_partial_load
 
 
+class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
+    """The planner with which an empty state gets what the checkpoint has.
+
+    Args:
+        keys: names of entries, or of what they are in; None: all.
+    """
+
+    def __init__(self, keys: set[str] | None = None, **options: bool) -> None:
+        super().__init__(**options)
+        self.keys = keys
+
+
+_OWN_PLANNERS = (DefaultSavePlanner, DefaultLoadPlanner, _EmptyStateDictLoadPlanner)
+
+
 def need_default(planner: object) -> None:
     """Errors: NotImplementedError for a planner of the program's own, which would have no effect."""
-    if planner is None or type(planner) in (DefaultSavePlanner, DefaultLoadPlanner):
+    if planner is None or type(planner) in _OWN_PLANNERS:
         return
     raise NotDefinedError(
         "checkpoint: a planner of one's own has no effect here",
