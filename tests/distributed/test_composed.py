@@ -9,6 +9,10 @@ import pytest
 
 from ranks import needs_mpi
 
+PARTS = [
+    *("replicated", "part_replicated", "checkpointed", "sharded_around", "meshes"),
+    *("saved", "of_parts", "around_modules"),
+]
 Results = Callable[[str, str, int], list[Any]]
 
 
@@ -23,9 +27,7 @@ def agree(own: Any, other: Any) -> bool:
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    "part", ["replicated", "part_replicated", "checkpointed", "sharded_around", "meshes"]
-)
+@pytest.mark.parametrize("part", PARTS)
 def test_values_names_and_errors_are_those_of_pytorch(results: Results, part: str) -> None:
     pytest.importorskip("torch")
     ours, theirs = (results(lib, "composed.py", 4) for lib in ("as_torch", "torch"))

@@ -26,7 +26,7 @@ _SAVED = (
     "LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem "
     "QuantizedHuggingFaceStorageReader"
 )
-_EXPERIMENTS = "context_parallel local_map register_sharding"
+_EXPERIMENTS = "context_parallel register_sharding"
 _STAGES = (
     "Pipe ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble SplitPoint build_stage pipe_split "
     "pipeline"
@@ -153,6 +153,7 @@ for _name in ("tensor.debug", "_tensor.debug"):
     MODULES[_name]["distributed.sharding.comm_debug_mode"] = "CommDebugMode"
 for _name in ("tensor.experimental", "_tensor.experimental"):
     MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
+    MODULES[_name]["distributed.sharding.local_map"] = "local_map"
 for _name in ("tensor.parallel", "tensor.parallel.style", "tensor.parallel.api"):
     MODULES[_name]["distributed.sharding.tensor_parallel"] = (
         "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 import weft
 from weft.distributed.group import ProcessGroup
@@ -23,6 +24,19 @@ def _dims(axes: Sequence[Axis]) -> list[int]:
 
 
 _current: list[DeviceMesh] = []  # contexts that are open, the innermost last
+
+
+_meshes: WeakSet[DeviceMesh] = WeakSet()  # with groups
+
+
+def known_mesh(ranks: Nested, names: Sequence[str] | None) -> DeviceMesh | None:
+    """A mesh that the program has, of some ranks and names of dimensions; none of a world that has ended."""
+    wanted = None if names is None else tuple(names)
+    for mesh in list(_meshes) if is_initialized() else []:
+        stands = all(group is None or group.world is current_world() for group in mesh._groups)
+        if stands and mesh.mesh.tolist() == ranks and mesh.mesh_dim_names == wanted:
+            return mesh
+    return None
 
 
 class DeviceMesh:
@@ -76,6 +90,8 @@ class DeviceMesh:
         self._flattened: dict[str, tuple[int, ...]] = {}  # by name, dimensions that are one
         self._group_of: dict[tuple[int, ...], ProcessGroup | None] = {}  # of these
         self._part_of: Part = (self, tuple(range(self.mesh.ndim))) if _part_of is None else _part_of
+        if made is not None:
+            _meshes.add(self)
 
     def _made_groups(self) -> list[ProcessGroup | None]:
         """This process's group along each dimension."""

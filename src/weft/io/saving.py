@@ -18,7 +18,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -245,6 +245,36 @@ REPLACED: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
 }
 
 
+class Form(NamedTuple):
+    """How files hold the objects of a class of a room above: the plain values and tensors of one, and what makes one of
+    these."""
+
+    cls: type
+    parts_of: Callable[[Any], list[Any]]
+    make: Callable[..., object]
+
+
+_forms: dict[str, Form] = {}
+
+
+def add_form(name: str, form: Form) -> None:
+    """Have files hold the objects of a class, under a name."""
+    _forms[name] = form
+
+
+def _made_of_form(parts: list[Any]) -> object:
+    """An object of its parts, the first of which is the name of the form."""
+    name, *rest = parts
+    if name in _forms:
+        return _forms[name].make(*rest)
+    raise CheckpointError(
+        f"load: the file holds a {name}",
+        expected="a program that has imported what makes one",
+        got=f"none of {sorted(_forms)}",
+        fix="import weft.distributed.tensor before" if name == "DTensor" else f"import {name}",
+    )
+
+
 class _Writer:
     """The arrays of a file by name, and the names of those that stand there as another type, by their own."""
 
@@ -252,6 +282,7 @@ class _Writer:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
         self.replaced: dict[str, list[str]] = {}
         self._names: dict[int, str] = {}  # of stored tensors and storages
+        self._kept: list[list[object]] = []  # parts of objects, which live as long as this
         self._shared = _shared_storages(obj)
 
     def describe(self, obj: Any, path: str) -> Any:
@@ -283,6 +314,11 @@ class _Writer:
 
     def _rare(self, obj: float | Module | Tensor, path: str) -> Any:
         """Values that JSON has no form for. Errors: TypeError for what files do not hold."""
+        for name, form in _forms.items():
+            if isinstance(obj, form.cls):
+                parts = form.parts_of(obj)
+                self._kept.append(parts)  # stored tensors are known by their identity
+                return {"form": [name, *self.describe(parts, path)["list"]]}
         if isinstance(obj, float):
             return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
         if isinstance(obj, complex):
@@ -463,6 +499,7 @@ _MADE_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "device": weft.device,
 }
 _MADE_OF_PARTS: dict[str, Callable[[list[Any]], Any]] = {
+    "form": _made_of_form,
     "sparse": _rebuild_sparse,
     "meta": _rebuild_on_meta,
     "list": list,

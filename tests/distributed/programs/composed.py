@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from on_ranks import RANK, WORLD, finish, numbers
+from on_ranks import OUT, RANK, WORLD, finish, numbers
 from torch import nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
@@ -18,6 +18,8 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 )
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+from torch.distributed.tensor.experimental import local_map
 from torch.utils.checkpoint import checkpoint
 
 
@@ -160,14 +162,82 @@ def refused() -> list[list[str]]:
     ]
 
 
+def plain(value: Any) -> list[Any]:
+    """A tensor over ranks as JSON has it."""
+    return [str(type(value).__name__), list(value.to_local().shape), value.full_tensor().tolist()]
+
+
+def saved() -> dict[str, Any]:
+    """Tensors over ranks that a rank has written to a file of its own."""
+    mesh = init_device_mesh("cpu", (WORLD,))
+    sharded = fully_shard(model())
+    parameters = {name: p for name, p in sharded.named_parameters()}
+    state = {**sharded.state_dict(), "x": distribute_tensor(numbers(1, 6, 5), mesh, [Shard(1)])}
+    torch.save(state, OUT / f"{RANK}.pt")
+    found = torch.load(OUT / f"{RANK}.pt", weights_only=True)
+    x = found.pop("x")
+    other = fully_shard(model())
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    other.load_state_dict(found)
+    loaded = {name: plain(p) for name, p in other.named_parameters()}
+    return {"x": plain(x), "mesh": x.device_mesh == mesh, "loaded": loaded, "of": len(parameters)}
+
+
+def of_parts() -> dict[str, Any]:
+    """A function of parts, with gradients, and one whose arguments are moved."""
+    mesh = init_device_mesh("cpu", (WORLD,))
+    x = distribute_tensor(numbers(1, 8, 4), mesh, [Shard(0)]).requires_grad_()
+    w = distribute_tensor(numbers(2, 4, 3), mesh, [Replicate()])
+
+    def product(a: torch.Tensor, b: torch.Tensor, factor: int) -> torch.Tensor:
+        return torch.mm(a, b) * factor
+
+    lie = ([Shard(0)], [Replicate()], None)
+    y = local_map(product, [Shard(0)], lie, device_mesh=mesh)(x, w, 2)
+    y.sum().backward()
+
+    @local_map(
+        out_placements=([Shard(1)], None), in_placements=([Shard(1)],), redistribute_inputs=True
+    )
+    def doubled(a: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return a * 2, 3
+
+    moved, number = doubled(x)
+    refused = kinds_of(lambda: local_map(product, [Shard(0)], ([Shard(1)], None, None))(x, w, 2))
+    return {
+        "y": plain(y),
+        "gradient": plain(x.grad),
+        "moved": plain(moved),
+        "number": number,
+        "refused": "ValueError" in refused,
+    }
+
+
+def around_modules() -> dict[str, Any]:
+    """Functions of inputs and outputs, with the module and, as older programs have them, without."""
+    mesh = init_device_mesh("cpu", (WORLD,))
+    layer = nn.Linear(6, 6)
+    with torch.no_grad():
+        for seed, parameter in enumerate(layer.parameters()):
+            parameter.copy_(numbers(seed, *parameter.shape))
+
+    def replicated(inputs: Any, mesh: Any) -> Any:
+        return (distribute_tensor(inputs[0], mesh, [Replicate()]),)
+
+    def sharded(module: Any, output: Any, mesh: Any) -> Any:
+        return output.redistribute(placements=[Shard(0)])
+
+    distribute_module(layer, mesh, input_fn=replicated, output_fn=sharded)
+    return {"y": plain(layer(numbers(7, 8, 6)))}
+
+
 def main() -> None:
     dist.init_process_group("gloo", rank=RANK, world_size=WORLD)
-    finish(
-        {
-            part.__name__: part()
-            for part in (replicated, part_replicated, checkpointed, sharded_around, meshes, refused)
-        }
-    )
+    parts = (replicated, part_replicated, checkpointed, sharded_around, meshes, refused)
+    over_ranks = (saved, of_parts, around_modules)
+    finish({part.__name__: part() for part in (*parts, *over_ranks)})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 
 import weft
 from weft.distributed.collectives.carrier import record
@@ -108,10 +109,19 @@ def distribute_module(
             partition_fn(name, one, mesh)
         replicate_rest(one, mesh)
     if input_fn is not None:
-        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
+        of_input = _with_module(input_fn)
+        module.register_forward_pre_hook(lambda m, inputs: of_input(m, inputs, mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+        of_output = _with_module(output_fn)
+        module.register_forward_hook(lambda m, inputs, outputs: of_output(m, outputs, mesh))
     return module
+
+
+def _with_module(function: Function) -> Function:
+    """A function of a module, values and a mesh; of one that takes no module, as older programs have it, too."""
+    if len(signature(function).parameters) == 2:
+        return lambda module, values, mesh: function(values, mesh)
+    return function
 
 
 def replicate_rest(module: Module, mesh: DeviceMesh) -> None:

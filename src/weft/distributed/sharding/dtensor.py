@@ -16,8 +16,8 @@ import weft
 from weft.autograd import grad as plain_grad
 from weft.distributed.collectives.carrier import record
 from weft.distributed.collectives.reduction import ReduceOp
-from weft.distributed.device_mesh import DeviceMesh
-from weft.distributed.placements import Placement, Replicate, Shard
+from weft.distributed.device_mesh import DeviceMesh, known_mesh
+from weft.distributed.placements import Partial, Placement, Replicate, Shard, _StridedShard
 from weft.distributed.sharding.layout import (
     MeshLayout,
     Placements,
@@ -33,6 +33,7 @@ from weft.engine.dispatch.torch_function import disabled
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.replay.conditions import add_plain_kind
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.io.saving import Form, add_form
 from weft.tensor.torch_function.subclasses import as_subclass, members_of_tensor
 from weft.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -650,3 +651,38 @@ def _computed(func: Function, name: str, writes: bool, args: Arguments, kwargs: 
         return wrap(x, result_layout(plan, layouts, placements, mesh, x.shape))
 
     return tree_map(laid, made)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def _parts_of(tensor: DTensor) -> list[Any]:
+    """The plain values of a tensor over a mesh, and this rank's part."""
+    mesh = tensor.spread.mesh
+    names = None if mesh.mesh_dim_names is None else list(mesh.mesh_dim_names)
+    lies = [[type(p).__name__, vars(p)] for p in tensor.placements]
+    marks = [tensor.requires_grad, tensor._is_param]
+    part = local(tensor).detach().clone()
+    return [part, mesh.device_type, mesh.mesh.tolist(), names, lies, list(tensor.shape), *marks]
+
+
+def _made_of(
+    part: Tensor,
+    device_type: str,
+    ranks: list[int],
+    names: list[str] | None,
+    lies: list[tuple[str, dict[str, Any]]],
+    shape: list[int],
+    requires_grad: bool,
+    is_parameter: bool,
+) -> DTensor:
+    """The tensor of its parts, over the mesh of these ranks and names: one that the program has, or a new one."""
+    mesh = known_mesh(ranks, names) or DeviceMesh(device_type, ranks, mesh_dim_names=names)
+    placements = tuple(_PLACEMENTS[name](**options) for name, options in lies)
+    made = DTensor(part, MeshLayout(mesh, placements, tuple(shape)), requires_grad)
+    made._is_param = is_parameter
+    return made
+
+
+_PLACEMENTS = {cls.__name__: cls for cls in (Shard, _StridedShard, Replicate, Partial)}
+add_form("DTensor", Form(DTensor, _parts_of, _made_of))
