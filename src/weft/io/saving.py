@@ -262,10 +262,10 @@ def add_form(name: str, form: Form) -> None:
     _forms[name] = form
 
 
-def _made_of_form(parts: list[Any]) -> object:
+def _made_of_form(parts: list[object]) -> object:
     """An object of its parts, the first of which is the name of the form."""
     name, *rest = parts
-    if name in _forms:
+    if isinstance(name, str) and name in _forms:
         return _forms[name].make(*rest)
     raise CheckpointError(
         f"load: the file holds a {name}",

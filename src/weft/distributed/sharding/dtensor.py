@@ -671,14 +671,14 @@ def _made_of(
     device_type: str,
     ranks: list[int],
     names: list[str] | None,
-    lies: list[tuple[str, dict[str, Any]]],
+    lies: list[tuple[str, dict[str, object]]],
     shape: list[int],
     requires_grad: bool,
     is_parameter: bool,
 ) -> DTensor:
     """The tensor of its parts, over the mesh of these ranks and names: one that the program has, or a new one."""
     mesh = known_mesh(ranks, names) or DeviceMesh(device_type, ranks, mesh_dim_names=names)
-    placements = tuple(_PLACEMENTS[name](**options) for name, options in lies)
+    placements = tuple(_PLACEMENTS[name](**options) for name, options in lies)  # type: ignore[arg-type]
     made = DTensor(part, MeshLayout(mesh, placements, tuple(shape)), requires_grad)
     made._is_param = is_parameter
     return made
