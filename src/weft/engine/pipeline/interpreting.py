@@ -125,6 +125,7 @@ def interpret(flush: Interpretation) -> cython.bint:
         if flush.times is not None:
             flush.times.close()
         flush.stop()
+        flush.keep_batches()
 
 
 @cython.cfunc

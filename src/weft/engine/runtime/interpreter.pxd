@@ -6,6 +6,7 @@ from weft.engine.runtime.tier_choice cimport Estimate
 
 cdef class Interpretation:
     cdef list order
+    cdef list rows  # members of batches among the nodes
     cdef Array operands
     cdef bint runs
     cdef bint can_run
@@ -21,6 +22,7 @@ cdef class Interpretation:
     cdef bint release(self) noexcept
     cdef void free(self) noexcept
     cdef void go_on(self) noexcept
+    cdef void keep_batches(self) noexcept
     cdef void stop(self) noexcept
 
 cdef bint take_view(Node node)

@@ -94,6 +94,7 @@ class Interpretation:
     def __cinit__(self, pending: list):
         self.operands = empty()
         self.order = []
+        self.rows = []
         self.runs = self.can_run = True
         tuning: Tiering = default_device().tuning.tiering
         self.most_misses = tuning.unknown_nodes + len(pending) // tuning.nodes_of_an_unknown_one
@@ -110,6 +111,8 @@ class Interpretation:
             if node.external_refs > 0 and node.state == PENDING:
                 self.order.append(node)
                 self.hold(node)
+                if node.quotient is not None:
+                    self.rows.append(node)
                 if node.may_fail and self.batched:
                     self.can_run = False
                 weigh(cython.address(self.estimate), node, tuning)
@@ -182,6 +185,16 @@ class Interpretation:
     def go_on(self) -> cython.void:
         """Leave the next node behind."""
         self.operands.count -= self.operands.words[self.operands.count - 1] + 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def keep_batches(self) -> cython.void:
+        """Let batches that have been freed, and whose rows are held behind this flush, have their memory again: who
+        reads all of these reads one value."""
+        node: Node
+        for node in self.rows:
+            if node.external_refs > 0 and node.state == DONE and node.quotient.buffer is None:
+                set_buffer(node.quotient, node.buffer)
 
     @cython.cfunc
     @cython.exceptval(check=False)
