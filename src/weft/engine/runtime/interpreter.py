@@ -192,9 +192,11 @@ class Interpretation:
         """Let batches that have been freed, and whose rows are held behind this flush, have their memory again: who
         reads all of these reads one value."""
         node: Node
+        batch: Node
         for node in self.rows:
-            if node.external_refs > 0 and node.state == DONE and node.quotient.buffer is None:
-                set_buffer(node.quotient, node.buffer)
+            batch = node.quotient
+            if node.external_refs > 0 and batch is not None and batch.buffer is None:
+                set_buffer(batch, node.buffer)
 
     @cython.cfunc
     @cython.exceptval(check=False)
