@@ -245,19 +245,19 @@ REPLACED: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
 }
 
 
-class Form(NamedTuple):
-    """How files hold the objects of a class of a room above: the plain values and tensors of one, and what makes one of
-    these."""
+class FileForm(NamedTuple):
+    """The form that objects of a class of a room above have in files: the plain values and tensors of one, and what
+    makes one of these."""
 
     cls: type
     parts_of: Callable[[Any], list[Any]]
     make: Callable[..., object]
 
 
-_forms: dict[str, Form] = {}
+_forms: dict[str, FileForm] = {}
 
 
-def add_form(name: str, form: Form) -> None:
+def add_form(name: str, form: FileForm) -> None:
     """Have files hold the objects of a class, under a name."""
     _forms[name] = form
 

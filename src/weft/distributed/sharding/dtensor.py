@@ -33,7 +33,7 @@ from weft.engine.dispatch.torch_function import disabled
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.replay.conditions import add_plain_kind
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
-from weft.io.saving import Form, add_form
+from weft.io.saving import FileForm, add_form
 from weft.tensor.torch_function.subclasses import as_subclass, members_of_tensor
 from weft.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -685,4 +685,4 @@ def _made_of(
 
 
 _PLACEMENTS = {cls.__name__: cls for cls in (Shard, _StridedShard, Replicate, Partial)}
-add_form("DTensor", Form(DTensor, _parts_of, _made_of))
+add_form("DTensor", FileForm(DTensor, _parts_of, _made_of))
