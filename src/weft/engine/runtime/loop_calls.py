@@ -146,9 +146,9 @@ def call_put(node: Node) -> cython.bint:
 @cython.cfunc
 def call_join(node: Node) -> cython.bint:
     """Copy each operand of a concatenation or a stack into its region, on the calling thread; False where the node is
-    another, or one of its operands is to be converted."""
+    another, or one of its operands is to be converted, or is all that there is: what batching has packed."""
     stacked: cython.bint = node.op.form == STACK
-    if not (stacked or node.op.form == CONCAT) or not _is_small(node):
+    if not (stacked or node.op.form == CONCAT) or len(node.inputs) < 2 or not _is_small(node):
         return False
     part: Node
     for part in node.inputs:
