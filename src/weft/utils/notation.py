@@ -106,7 +106,7 @@ def _tell_autoray(autoray: ModuleType) -> None:
         autoray.register_backend_alias("weft", "torch")
 
 
-def _tell_optree(registry: Any) -> None:
+def _tell_optree(registry: ModuleType) -> None:
     """Take the members of modules apart as a dict, which they are in PyTorch."""
     registry.register_pytree_node(
         Members,

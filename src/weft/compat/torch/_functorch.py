@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft._C import no_levels
 
@@ -18,6 +18,9 @@ from weft import func
 from weft._build.lazy import join as _join
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError
+
+if TYPE_CHECKING:
+    from weft.fx import GraphModule, Node
 from weft.func import functional_call, stack_module_state
 from weft.nn import Module
 from weft.utils._pytree import tree_flatten, tree_unflatten
@@ -95,34 +98,36 @@ def make_fx(*arguments: object, **options: object) -> NoReturn:
     )
 
 
-def make_boxed_func(f: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+def make_boxed_func(f: Callable[..., object]) -> Callable[[Sequence[object]], object]:
     """A function of a list of its arguments.
 
     Args:
         f: the function of the arguments themselves.
     """
 
-    def boxed(arguments: Sequence[Any]) -> Any:
+    def boxed(arguments: Sequence[object]) -> object:
         return f(*arguments)
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
 
 
-def make_boxed_compiler(compiler: Callable[..., Any]) -> Callable[..., Any]:
+def make_boxed_compiler(
+    compiler: Callable[..., Callable[..., object]],
+) -> Callable[..., object]:
     """A compiler whose functions take lists of their arguments.
 
     Args:
         compiler: what makes a function of a graph and example inputs.
     """
 
-    def boxed(graph: Any, inputs: Any) -> Any:
+    def boxed(graph: GraphModule, inputs: Sequence[object]) -> object:
         return make_boxed_func(compiler(graph, inputs))
 
     return boxed
 
 
-def nop(fx_g: Any, _: object = None) -> Any:
+def nop(fx_g: Callable[..., object], _: object = None) -> object:
     """The graph as it is.
 
     Args:
@@ -131,12 +136,12 @@ def nop(fx_g: Any, _: object = None) -> Any:
     return make_boxed_func(fx_g)
 
 
-def _is_primal(node: Any) -> bool:
+def _is_primal(node: Node) -> bool:
     """True for an operand of a graph of both passes that is no cotangent."""
     return node.op == "placeholder" and "tangents" not in str(node.target)
 
 
-def _is_tangent(node: Any) -> bool:
+def _is_tangent(node: Node) -> bool:
     """True for a cotangent among the operands of a graph of both passes."""
     return node.op == "placeholder" and "tangents" in str(node.target)
 

@@ -27,7 +27,7 @@ class DeQuantStub(QuantStub):
 
 
 class QConfig(NamedTuple):
-    """What would observe the values and the weights of a quantized layer: names alone."""
+    """Observers of the values and of the weights of a quantized layer, which are kept."""
 
     activation: Any
     weight: Any

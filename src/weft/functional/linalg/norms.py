@@ -220,7 +220,7 @@ def norm(
     return result if out is None else write_out(out, result)
 
 
-def _need_pair(dim: Any) -> None:
+def _need_pair(dim: object) -> None:
     """Errors: ArgumentError where the dimensions of matrices are not two."""
     if dim is not None and not (isinstance(dim, (tuple, list)) and len(dim) == 2):
         listed = " ".join(map(str, dim)) if isinstance(dim, (tuple, list)) else str(dim)

@@ -126,7 +126,7 @@ def check_states(
     return [state.unsqueeze(1) if alone else state for state in found]
 
 
-def _no_rank(states: list[Any], alone: bool) -> str:
+def _no_rank(states: Sequence[Tensor], alone: bool) -> str:
     """PyTorch's error text for first states that have dimensions of a batch where the input has not, or the reverse."""
     input, rank = ("unbatched 2-D", 2) if alone else ("batched 3-D", 3)
     if len(states) == 1:
