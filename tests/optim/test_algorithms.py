@@ -79,9 +79,7 @@ def test_other_steps_have_a_bounded_number_of_kernels(
 
 
 @pytest.mark.parametrize("count", [4, 40, 400])
-def test_a_step_on_sparse_gradients_has_a_bounded_number_of_kernels(
-    count: int, known_soon: None
-) -> None:
+def test_a_step_on_sparse_gradients_has_a_bounded_number_of_kernels(count: int) -> None:
     given = [weft.randn(10 + i % 3, 4, requires_grad=True) for i in range(count)]
     optimizer = optim.SparseAdam(given)
     for _ in range(4):

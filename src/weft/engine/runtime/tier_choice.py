@@ -23,15 +23,7 @@ from cython.cimports.weft.engine.runtime.commit import FlushCounters
 from cython.cimports.weft.engine.runtime.tier_choice import Estimate
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import (
-    CONTRACT,
-    ELEMENTWISE,
-    INDEX,
-    REDUCE,
-    REGION,
-    SCATTER,
-    VIEW,
-)
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, VIEW
 from weft.engine.runtime import commit as outcomes
 
 require(__name__, cython.compiled)
@@ -39,10 +31,6 @@ require(__name__, cython.compiled)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
-_region = cython.declare(cython.int, REGION)
-_contract = cython.declare(cython.int, CONTRACT)
-_index = cython.declare(cython.int, INDEX)
-_scatter = cython.declare(cython.int, SCATTER)
 
 # By structure: how many flushes had run when it came last, and what it has lost, in units of LOST_NS.
 _arrivals = cython.declare(LookTable, LookTable(1 << 16))
@@ -93,7 +81,7 @@ def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cy
         return
     stored: cython.double = node.numel * node.dtype.itemsize
     traffic: cython.double = tuning.traffic_ns_of_a_kb / 1024 * stored
-    called: cython.bint = kind in (_elementwise, _reduce, _region, _contract, _index, _scatter)
+    called: cython.bint = kind in (_elementwise, _reduce)
     estimate.first_ns += traffic + (tuning.call_ns if called else tuning.lower_ns)
     estimate.again_ns += traffic + (tuning.call_ns if called else tuning.lowered_ns)
     estimate.schedule_ns += tuning.schedule_ns
