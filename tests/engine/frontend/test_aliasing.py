@@ -84,6 +84,24 @@ def test_value_changed_under_no_grad_keeps_its_gradient() -> None:
     assert x.grad.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("name", ["add", "sum", "amax", "softmax", "matmul", "clone", "T", "mul_"])
+def test_an_untracked_view_of_what_got_a_history_is_read_without_gradients(name: str) -> None:
+    """It has no derivative, which is an error where one would follow, and only there."""
+    base, weight = weft.zeros(1, 4), weft.ones(1, 4, requires_grad=True)
+    with weft.no_grad():
+        view = base.reshape(2, 2)
+    base += weight
+
+    def read() -> object:
+        operands = {"add": (1,), "mul_": (2,), "softmax": (0,), "matmul": (view.detach(),)}
+        return view.T if name == "T" else getattr(view, name)(*operands.get(name, ()))
+
+    with pytest.raises(RuntimeError, match="in no_grad mode"):
+        read()
+    with weft.no_grad():
+        read()
+
+
 def test_saved_value_is_never_overwritten() -> None:
     x = weft.tensor([1.0, 2.0], requires_grad=True)
     y = x * 1

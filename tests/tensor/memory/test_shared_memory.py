@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -153,3 +155,10 @@ def test_the_sums_of_adagrad_are_shared() -> None:
     optimizer = weft.optim.Adagrad([parameter])
     optimizer.share_memory()
     assert optimizer.state[parameter]["sum"].is_shared()
+
+
+def test_the_end_of_a_process_may_be_the_end_of_shared_memory() -> None:
+    """Names of modules are gone by then."""
+    program = "import weft.random as last; last.held = last.rand(3).share_memory_()"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -626,9 +626,11 @@ def _is_read_where_it_lies(tape: Tape, x: Tensor, least_bytes: cython.Py_ssize_t
     storage: Storage = x._storage
     if storage is None or storage.foreign is None or x.view_transform != 0:
         return False
-    if count_elements(x._shape) * x._dtype.itemsize < least_bytes or needs_grad(x):
-        return False
     mode: Mode = tape.mode
+    if count_elements(x._shape) * x._dtype.itemsize < least_bytes:
+        return False
+    if mode.grad and needs_grad(x):
+        return False
     if tape.running is not None or mode.intact > 0 or mode.fiber is not None:
         return False
     if not mode.is_untransformed() or ambient > 0:
@@ -646,7 +648,7 @@ def _summed_where_they_lie(tape: Tape, tensors: tuple) -> tuple:
     item: Tensor
     one_is: cython.bint = False
     for item in tensors:
-        if needs_grad(item) and tape.mode.grad:
+        if tape.mode.grad and needs_grad(item):
             return None
         if item._storage is not None and item._storage.foreign is not None:
             one_is = True

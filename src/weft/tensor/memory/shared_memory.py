@@ -12,6 +12,7 @@ import math
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
 from multiprocessing import reduction
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,15 @@ class SharedMapping:
             )
         self.address = address
 
-    def __del__(self) -> None:
+    def __del__(
+        self,
+        unmap: Callable[[int, int], int] = _libc.munmap,
+        close: Callable[[int], None] = os.close,
+    ) -> None:
+        """Unmap the memory. Both functions are bound here: at the end of a process the module's names are gone."""
         if self.address:
-            _libc.munmap(self.address, self.nbytes)
-        os.close(self.descriptor)
+            unmap(self.address, self.nbytes)
+        close(self.descriptor)
 
 
 class Shared(Foreign):
