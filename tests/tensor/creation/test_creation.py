@@ -159,6 +159,7 @@ tensor([300], dtype=uint8) | RuntimeError | value cannot be converted to type ui
 tensor(1j, dtype=float32) | TypeError | must be real number, not complex
 tensor(1, requires_grad=True) | RuntimeError | Only Tensors of floating point and complex dtype can
 tensor([tensor([1, 2])]) | TypeError | only integer tensors of a single element
+tensor([tensor([1.0, 2.0])]) | ValueError | only one element tensors can be converted to Python scalars
 zeros(2.0) | TypeError | zeros(): argument 'size'
 zeros(-1) | RuntimeError | zeros: Dimension size must be non-negative.
 zeros('a') | TypeError | must be tuple of ints, not str

@@ -207,12 +207,16 @@ def _check_part(part: Any, size: int, depth: int) -> None:
         )
 
 
-def _plain(data: Tensor | list[Tensor]) -> Any:
-    """Nested sequences with tensors replaced by their numbers."""
+def _plain(data: Tensor | list[Tensor], dtype: DType) -> Any:
+    """Nested sequences with tensors replaced by their numbers, which are to be of a type. Errors: TypeError or, where
+    that is a floating or complex one, ValueError on more than one number."""
     if isinstance(data, Tensor):
         if data.numel() != 1:
-            raise KindError(
-                "only one element tensors can be converted to Python scalars",
+            whole = dtype.category < 2
+            raise (ArgumentTypeError if whole else KindError)(
+                "only integer tensors of a single element can be converted to an index"
+                if whole
+                else "only one element tensors can be converted to Python scalars",
                 expected="tensors with one element inside lists",
                 got=f"shape {list(data._shape)}",
                 fix="use weft.stack(tensors)",
@@ -220,7 +224,7 @@ def _plain(data: Tensor | list[Tensor]) -> Any:
         warn_of_gradient(data)
         return values_array(data).item()
     if isinstance(data, (list, tuple)):
-        return [_plain(entry) for entry in data]
+        return [_plain(entry, dtype) for entry in data]
     return data
 
 
@@ -236,7 +240,7 @@ def _array_of(data: Any) -> Any:
 def _nested(data: Any, dtype: DType) -> Any:
     """The array of nested sequences, in NumPy's own type for them."""
     if _holds_tensors(data):
-        data = _plain(data)
+        data = _plain(data, dtype)
     array = _array_of(data)
     if dtype is dtypes.uint64 and array.size and array.dtype.kind in "ifc":
         return _unsigned(data)
