@@ -128,7 +128,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("quantization", "float16"),
+        ("quantize_per_channel", "float16"),
         ("quantize_per_tensor", "float16"),
     ],
 )

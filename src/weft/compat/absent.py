@@ -17,7 +17,6 @@ _QUANTIZED = "there are no quantized tensors; float16 and bfloat16 are the small
 _INSTEAD = {
     "quantize_per_tensor": _QUANTIZED,
     "quantize_per_channel": _QUANTIZED,
-    "quantization": _QUANTIZED,
 }
 
 
