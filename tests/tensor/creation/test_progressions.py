@@ -36,7 +36,7 @@ def test_spaced_numbers_have_the_bits_of_recorded_ones(bounds, dtype, monkeypatc
 @pytest.mark.parametrize("offset", (-9, -2, 0, 1, 3, 9))
 def test_triangles_are_pytorchs(offset):
     """Every offset, also those that leave nothing or everything."""
-    for rows, columns in ((0, 0), (0, 3), (4, 0), (1, 1), (3, 5), (6, 2)):
+    for rows, columns in ((0, 0), (0, 3), (4, 0), (1, 1), (3, 5), (6, 2), (5000, 3), (2, 5000)):
         for name in ("tril_indices", "triu_indices"):
             made = getattr(weft, name)(rows, columns, offset)
             expected = getattr(torch, name)(rows, columns, offset)
@@ -51,3 +51,12 @@ def test_a_triangle_indexes_its_matrix():
     assert triangle_indices(2, 9, 0, False).max().item() == 8
     with pytest.raises(IndexError):
         weft.zeros(3)[columns + 2].tolist()
+
+
+@pytest.mark.parametrize("name", ("tril_indices", "triu_indices"))
+def test_a_triangle_that_does_not_fit_is_refused_at_once(name):
+    """Nothing is counted row by row for it."""
+    with pytest.raises((MemoryError, weft.OutOfMemoryError)):
+        getattr(weft, name)(10**13, 3)
+    assert getattr(weft, name)(4, 4, 2**62).numel() in (0, 32)
+    assert getattr(weft, name)(4, 4, -(2**62)).numel() in (0, 32)

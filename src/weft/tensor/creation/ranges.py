@@ -45,7 +45,7 @@ from weft.tensor.creation.progressions import MOST_WRITTEN, spaced_numbers, tria
 from weft.tensor.determinism import unwritten
 from weft.tensor.device import on_meta
 from weft.tensor.leaves import give_out
-from weft.tensor.memory.host_memory import need_room
+from weft.tensor.memory.host_memory import need_room, tensor_of_array
 from weft.tensor.reading.values import item
 
 require(__name__, cython.compiled)
@@ -470,12 +470,28 @@ def _triangle(name: str, lower: bool) -> Any:
                 got=wanted.name,
                 fix="convert the indices",
             )
-        made = triangle_indices(row, col, offset, lower)
+        offset = min(max(offset, -row), col)  # what lies further is as empty, or as full
+        if max(row, col) <= MOST_WRITTEN:
+            made = triangle_indices(row, col, offset, lower)
+        else:
+            made = tensor_of_array(_places(row, col, offset, lower), dtypes.int64)
         return leaf(cast(made, wanted), False, absent)
 
     indices.__name__ = indices.__qualname__ = name
     indices.__doc__ = f"Row and column of each element of the {'lower' if lower else 'upper'} triangle. Shapes: (2, n)."
     return indices
+
+
+def _places(row: int, col: int, offset: int, lower: bool) -> Any:
+    """Row and column of each element of a triangle: of every row so many from the first, or up to the last."""
+    rows = np.arange(row)
+    diagonal = np.minimum(np.maximum(rows + (offset + lower), 0), col)
+    lengths = diagonal if lower else col - diagonal
+    before = np.cumsum(lengths) - lengths
+    made = np.empty((2, int(lengths.sum())), np.int64)
+    made[0] = rows.repeat(lengths)
+    made[1] = np.arange(made.shape[1]) - (before if lower else before - diagonal).repeat(lengths)
+    return made
 
 
 tril_indices, triu_indices = _triangle("tril_indices", True), _triangle("triu_indices", False)
