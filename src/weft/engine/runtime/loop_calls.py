@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import Code, Device, default_device
 from cython.cimports.weft.engine.devices.tuning import Tuning
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
-from cython.cimports.weft.engine.ir.node import Node, set_buffer
+from cython.cimports.weft.engine.ir.node import Node, address_of, set_buffer
 from cython.cimports.weft.engine.ir.primitive import CONCAT, RESHAPE, STACK, UPDATE, Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder
@@ -537,7 +537,6 @@ def _run(
 def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
     """The address of an operand's elements; a number is written to a cell first."""
     if source.op is not _scalar_op:
-        buffer: OwnedMemory = source.buffer
-        return cython.cast(cython.p_void, buffer.address + source.offset)
+        return address_of(source)
     store_number(source.params, source.dtype, cell)
     return cython.cast(cython.p_void, cell)
