@@ -85,6 +85,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Callable[[], Any]], Most]] = {
 }
 
 
+@pytest.mark.usefixtures("known_soon")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_known_step(name: str) -> None:
     make, most = PROGRAMS[name]

@@ -237,7 +237,7 @@ def is_interpreted(length):
     x.tolist()
     return counters["kernels"] - before["kernels"] == counters["nodes"] - before["nodes"]
 
-with tuned("tiering", schedule_ns=3500, call_ns=1000, known_ns=0, traffic_ns_of_a_kb=0):
+with tuned("tiering", schedule_flush_ns=0, schedule_ns=3500, call_ns=1000, known_ns=0, traffic_ns_of_a_kb=0):
     rounds = [[is_interpreted(length) for length in range(2, 22)] for _ in range(4)]
     executable_cache.clear()
     print([all(each) for each in rounds], any(rounds[3]), [is_interpreted(5) for _ in range(3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,6 +90,20 @@ CALLS: dict[str, tuple[Callable[[int], tuple[Any, ...]], Callable[..., Any]]] = 
     "logsumexp": (lambda n: (rows(n),), lambda x: weft.logsumexp(x, 1)),
     "cross entropy": (lambda n: (rows(n), places(n, 12)), F.cross_entropy),
     "layer norm": (lambda n: (rows(n),), lambda x: F.layer_norm(x, (12,))),
+    # work that is shared out among threads
+    "large mm": (lambda n: (rows(300 + n, 400), normal(400, 300)), weft.mm),
+    "large linear": (lambda n: (rows(900 + n, 64), normal(256, 64), normal(256)), F.linear),
+    "large bmm": (lambda n: (normal(3, 200 + n, 90), normal(3, 90, 100)), weft.bmm),
+    "large loop": (lambda n: (rows(700 + n, 300), normal(300)), weft.mul),
+    "large loop of columns": (lambda n: (normal(700, 300 + n).T, rows(300 + n, 700)), weft.add),
+    "large sums of rows": (lambda n: (rows(700 + n, 300),), lambda x: x.sum(1)),
+    "large sums of columns": (lambda n: (rows(700 + n, 300),), lambda x: x.sum(0)),
+    "large sum": (lambda n: (rows(900 + n, 1100),), weft.sum),
+    "large cat of rows": (
+        lambda n: (rows(200 + n, 400), rows(9, 400)),
+        lambda x, y: weft.cat([x, y]),
+    ),
+    "large layout": (lambda n: (normal(300, 500 + n).T,), lambda x: x.reshape(-1)),
 }
 LOOKED_UP = "logsumexp", "cross entropy", "layer norm", "cat with an empty one"
 
@@ -119,6 +134,40 @@ def test_a_new_size_needs_no_program(name: str) -> None:
     for _ in range(4):
         run(name, next(_sizes), "every")
     assert not any(run(name, next(_sizes), "every")[1].values())
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    before = weft.get_num_threads()
+    for name in [name for name in CALLS if name.startswith("large")]:
+        size, results = next(_sizes), []
+        for threads in (1, 2, 3):
+            weft.set_num_threads(threads)
+            results.append(run(name, size, "every")[0].tobytes())
+        weft.set_num_threads(before)
+        assert results[0] == results[1] == results[2], name
+
+
+def test_a_large_call_can_be_interrupted() -> None:
+    """A signal handler that raises in the middle of it leaves the node pending, and its operands as they were."""
+    config.interpreter = "every"
+    x, y = rows(1500 + next(_sizes), 1500), rows(1500, 1500)
+    weft.mm(x, y).sum().item()  # its kernels are there
+
+    def handler(*_: Any) -> None:
+        raise InterruptedError
+
+    previous = signal.signal(signal.SIGALRM, handler)
+    product = weft.mm(x * 2, y)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(InterruptedError):
+            while True:
+                weft.mm(x * 3, y).data_ptr()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    config.interpreter = "none"
+    assert weft.equal(product, weft.mm(x * 2, y))
 
 
 def test_values_that_others_see_stay() -> None:

@@ -56,9 +56,11 @@ cdef class Tiering(Record):
     cdef readonly long long uses_alone
     cdef readonly long long medium_elements
     cdef readonly long long long_elements
+    cdef readonly double schedule_flush_ns
     cdef readonly double schedule_ns
     cdef readonly double schedule_view_ns
     cdef readonly double call_ns
+    cdef readonly double direct_ns
     cdef readonly double view_ns
     cdef readonly double lower_ns
     cdef readonly double lowered_ns

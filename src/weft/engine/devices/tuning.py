@@ -176,9 +176,12 @@ class Tiering(Record):
         self.medium_elements = take("medium_elements")
         # elements from which it is compiled at once: running its operations alone takes longer
         self.long_elements = take("long_elements")
-        self.schedule_ns = take("schedule_ns")  # all stages, for each node
+        self.schedule_flush_ns = take("schedule_flush_ns")  # all stages, for a flush
+        self.schedule_ns = take("schedule_ns")  # for each node, beside that
         self.schedule_view_ns = take("schedule_view_ns")  # for one that is a view
-        self.call_ns = take("call_ns")  # calling the kernel of a node, in addition to the kernel
+        self.call_ns = take("call_ns")  # calling the loop of a node, in addition to the kernel
+        # calling the kernel of one that is no loop: a product, an indexed read, a join, a write
+        self.direct_ns = take("direct_ns")
         self.view_ns = take("view_ns")  # of one that is a view
         self.lower_ns = take("lower_ns")  # lowering a node by itself
         self.lowered_ns = take("lowered_ns")  # running it where that is known
@@ -192,7 +195,7 @@ class Tiering(Record):
         self.soon_flushes = take("soon_flushes")
         # the part of the price of scheduling that it may lose before it is scheduled
         self.soon_part = take("soon_part")
-        # storing and reading values that fusion keeps in registers
+        # storing a value and reading it again, which fusion keeps in registers
         self.traffic_ns_of_a_kb = take("traffic_ns_of_a_kb")
         # nodes of a flush that may go through the passes one by one
         self.unknown_nodes = take("unknown_nodes")

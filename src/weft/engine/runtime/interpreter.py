@@ -31,7 +31,7 @@ from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SOON
 from cython.cimports.weft.engine.pipeline.program_ir import row_major, strides_of
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
-from cython.cimports.weft.engine.runtime.tier_choice import spared_ns, weigh
+from cython.cimports.weft.engine.runtime.tier_choice import begin, spared_ns, weigh
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import (
@@ -97,6 +97,7 @@ class Interpretation:
         self.rows = []
         self.runs = self.can_run = True
         tuning: Tiering = default_device().tuning.tiering
+        begin(cython.address(self.estimate), tuning)
         self.most_misses = tuning.unknown_nodes + len(pending) // tuning.nodes_of_an_unknown_one
         position: cython.Py_ssize_t
         node: Node

@@ -8,7 +8,9 @@ cdef enum:
     MOST_RANK = 6  # axes of a node at most, before they are merged
     KEY_WORDS = 6  # of a key: a head, a word for each operand, the classes of their axes
     CALL_SLOTS = 1024  # of the hash table of calls
-    BLOCK_BYTES = 1024
+    BLOCK_RESULT = 32  # bytes that a block of a reduction to one element leaves for its end
+    MOST_BLOCKS = 30  # that leave it in a frame
+    BLOCK_BYTES = BLOCK_RESULT * MOST_BLOCKS + 64
 
 cdef struct Loop:
     # A node as the loop nest that runs it: sizes of axes, the reduced ones last, and steps along them of each operand and of the result.
@@ -31,6 +33,7 @@ cdef class LoopCall:
     cdef long long key[KEY_WORDS]
     cdef KernelSpec spec
     cdef Py_ssize_t count
+    cdef Py_ssize_t body_count  # operations on each element
     cdef int operands[MOST_OPERANDS]
 
 cdef bint call_loop(Node node)

@@ -5,7 +5,7 @@ joins values is a call for each, without a program.
 It takes a pending node whose operands are computed, merges axes that are one stride in all operands, and finds the
 kernel by op, dtypes and stride classes; sizes are arguments, so a graph of new sizes finds known kernels. A kernel
 missing from the table is looked up as lowering would, among the same specs. A kernel that is not compiled is not
-called here; nor are arrays that are worth a second thread.
+called here.
 """
 
 import cython
@@ -14,7 +14,8 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import Code, Device, default_device
-from cython.cimports.weft.engine.devices.tuning import Tuning
+from cython.cimports.weft.engine.devices.kernel_call import Work, call_kernel_now, is_callable
+from cython.cimports.weft.engine.devices.tuning import Threads, Tuning
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node, address_of, set_buffer
 from cython.cimports.weft.engine.ir.primitive import CONCAT, RESHAPE, STACK, UPDATE, Primitive
@@ -31,8 +32,10 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 from cython.cimports.weft.engine.pipeline.single_node import program_of
 from cython.cimports.weft.engine.runtime.interpreter import commit
 from cython.cimports.weft.engine.runtime.loop_calls import (
+    BLOCK_RESULT,
     CALL_SLOTS,
     KEY_WORDS,
+    MOST_BLOCKS,
     MOST_OPERANDS,
     MOST_RANK,
     CallFrame,
@@ -77,7 +80,7 @@ class LoopCall:
 
 @cython.cfunc
 def call_loop(node: Node) -> cython.bint:
-    """Run an elementwise node or a reduction on the calling thread; False where it is not one to be run so."""
+    """Run an elementwise node or a reduction; False where it is not one to be run so."""
     loop: Loop
     count: cython.Py_ssize_t = len(node.inputs)
     is_reduced: cython.bint = node.op.kind == _reduce
@@ -87,9 +90,7 @@ def call_loop(node: Node) -> cython.bint:
     if node.numel == 0 or space.numel == 0 or len(space.shape) > MOST_RANK:
         return False
     tuning: Tuning = default_device().tuning
-    if space.numel // 8 * 2 >= tuning.threads.split_ns:
-        return False
-    if not _read(node, space, cython.address(loop)):
+    if not is_callable(space.numel // 8 * 2) or not _read(node, space, cython.address(loop)):
         return False
     if is_reduced:
         axes: tuple = node.params[0]
@@ -114,9 +115,9 @@ def call_loop(node: Node) -> cython.bint:
 
 @cython.cfunc
 def call_put(node: Node) -> cython.bint:
-    """Write a part of a value into its memory, or into a copy where others see that, on the calling thread; False where
-    the node is another, or that is work for a second thread."""
-    if node.op.form != UPDATE or not _is_small(node.inputs[1]):
+    """Write a part of a value into its memory, or into a copy where others see that; False where the node is
+    another."""
+    if node.op.form != UPDATE or not _is_copied(node.inputs[1]):
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
@@ -132,7 +133,7 @@ def call_put(node: Node) -> cython.bint:
         set_buffer(base, None)
         commit(node, buffer, offset, None)
         return True
-    if not _is_small(node):
+    if not _is_copied(node):
         return False
     buffer = default_device().memory.allocate(node.numel * node.dtype.itemsize)
     if not _copy(base, row_major(node.shape), buffer.address):
@@ -145,10 +146,10 @@ def call_put(node: Node) -> cython.bint:
 
 @cython.cfunc
 def call_join(node: Node) -> cython.bint:
-    """Copy each operand of a concatenation or a stack into its region, on the calling thread; False where the node is
-    another, or one of its operands is to be converted, or is all that there is: what batching has packed."""
+    """Copy each operand of a concatenation or a stack into its region; False where the node is another, or one of its
+    operands is to be converted, or is all that there is: what batching has packed."""
     stacked: cython.bint = node.op.form == STACK
-    if not (stacked or node.op.form == CONCAT) or len(node.inputs) < 2 or not _is_small(node):
+    if not (stacked or node.op.form == CONCAT) or len(node.inputs) < 2 or not _is_copied(node):
         return False
     part: Node
     for part in node.inputs:
@@ -170,9 +171,8 @@ def call_join(node: Node) -> cython.bint:
 
 @cython.cfunc
 def call_layout(node: Node) -> cython.bint:
-    """Copy the operand of a reshape that its strides cannot express, on the calling thread; False where the node is
-    another."""
-    if node.op.form != RESHAPE or node.op.kind != _view or not _is_small(node):
+    """Copy the operand of a reshape that its strides cannot express; False where the node is another."""
+    if node.op.form != RESHAPE or node.op.kind != _view or not _is_copied(node):
         return False
     source: Node = node.inputs[0]
     if source.buffer is None:
@@ -186,12 +186,12 @@ def call_layout(node: Node) -> cython.bint:
 
 @cython.cfunc
 def call_kernel(node: Node) -> cython.bint:
-    """Run a node that the device itself knows how to call, as a product or an indexed read, on the calling thread;
-    False where it does not. A scatter over memory that nobody else sees is left to those who write it in place."""
+    """Run a node that the device itself knows how to call, as a product or an indexed read; False where it does not. A
+    scatter over memory that nobody else sees is left to those who write it in place."""
     kind: cython.int = node.op.kind
     if kind not in (_contract, _index, _scatter) or node.numel == 0:
         return False
-    if kind == _scatter and (not _is_small(node) or is_private(node.inputs[0])):
+    if kind == _scatter and (not _is_copied(node) or is_private(node.inputs[0])):
         return False
     device: Device = default_device()
     buffer: OwnedMemory = device.memory.allocate(node.numel * node.dtype.itemsize)
@@ -206,11 +206,12 @@ def call_kernel(node: Node) -> cython.bint:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _is_small(node: Node) -> cython.bint:
-    """True if a node has elements and axes that a loop may have, and is not worth a second thread."""
-    if node.numel == 0 or len(node.shape) > MOST_RANK:
+def _is_copied(node: Node) -> cython.bint:
+    """True if a node has elements and axes that a copying loop may have; what is far larger than a cache is left to
+    those who write around it."""
+    if node.numel == 0 or len(node.shape) > MOST_RANK or not is_callable(node.numel // 8 * 2):
         return False
-    return node.numel // 8 * 2 < default_device().tuning.threads.split_ns
+    return node.numel * node.dtype.itemsize < default_device().tuning.copies.large_bytes
 
 
 @cython.cfunc
@@ -486,6 +487,7 @@ def _take(
             return
         call.operands[index] = cython.cast(cython.int, found)
     call.spec = encoder.spec
+    call.body_count = encoder.body_count
 
 
 @cython.cfunc
@@ -494,7 +496,7 @@ def _take_copy(call: LoopCall, part: Node, region: tuple) -> cython.void:
     call.spec = find_spec(
         copy_loop(default_device(), part.dtype, part.shape, strides_of(part), region)
     )
-    call.count = 1
+    call.count = call.body_count = 1
     call.operands[0] = 0
 
 
@@ -508,7 +510,6 @@ def _run(
     used: cython.Py_ssize_t = rank
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
-    units: int64_t
     code: Code = call.spec.code
     memcpy(frame.arguments, loop.dims, rank * cython.sizeof(int64_t))
     for index in range(call.count + 1):
@@ -522,13 +523,40 @@ def _run(
                 operands[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
             )
     frame.pointers[call.count] = cython.cast(cython.p_void, target)
+    work: Work = _work_of(call, loop)
     if loop.reduced < rank:
-        code.call(frame.pointers, frame.arguments, loop.dims[0])
-    else:
-        units = (_rows(loop) + _block - 1) // _block
-        frame.pointers[call.count + 1] = frame.blocks
-        code.call(frame.pointers, frame.arguments, units)
-        code.call_final(frame.pointers, frame.arguments, 1)
+        call_kernel_now(code, frame.pointers, call.count + 1, frame.arguments, used, work)
+        return
+    blocks: OwnedMemory = None
+    frame.pointers[call.count + 1] = frame.blocks
+    if work.units > MOST_BLOCKS:
+        blocks = default_device().memory.allocate(work.units * BLOCK_RESULT + 64)
+        frame.pointers[call.count + 1] = cython.cast(cython.p_void, blocks.address)
+    call_kernel_now(code, frame.pointers, call.count + 2, frame.arguments, used, work)
+    code.call_final(frame.pointers, frame.arguments, 1)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _work_of(call: LoopCall, loop: cython.pointer(Loop)) -> Work:
+    """The units of a loop, the least of them that a thread takes, and about what all of them take, as `lower_loops`
+    says it."""
+    tuning: Threads = default_device().tuning.threads
+    total: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    work: Work
+    for axis in range(loop.rank):
+        total *= loop.dims[axis]
+    work.cost_ns = total * (call.body_count + 1) // 8 + 1
+    if loop.reduced == loop.rank:
+        work.units = (total + _block - 1) // _block
+        work.grain_size = tuning.chunk_blocks
+        return work
+    work.units = loop.dims[0]
+    work.grain_size = tuning.chunk_elements
+    if loop.rank > 1:
+        work.grain_size = max(1, tuning.chunk_elements * work.units // max(total, 1))
+    return work
 
 
 @cython.cfunc

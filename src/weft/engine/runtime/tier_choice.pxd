@@ -23,6 +23,7 @@ cdef class Debt:
 
     cdef void run(self) noexcept
 
+cdef void begin(Estimate* estimate, Tiering tuning) noexcept
 cdef void weigh(Estimate* estimate, Node node, Tiering tuning) noexcept
 cdef Estimate estimate_of(list nodes) noexcept
 cdef double spared_ns(Estimate* estimate) noexcept

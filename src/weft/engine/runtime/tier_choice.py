@@ -16,14 +16,14 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.pipeline.fingerprint import NEW, SELDOM, SOON, FlushFingerprint
 from cython.cimports.weft.engine.replay.look_table import LookTable
 from cython.cimports.weft.engine.runtime.commit import FlushCounters
 from cython.cimports.weft.engine.runtime.tier_choice import Estimate
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, VIEW
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, REDUCE, REGION, SCATTER, VIEW
 from weft.engine.runtime import commit as outcomes
 
 require(__name__, cython.compiled)
@@ -31,6 +31,10 @@ require(__name__, cython.compiled)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
+_contract = cython.declare(cython.int, CONTRACT)
+_index = cython.declare(cython.int, INDEX)
+_scatter = cython.declare(cython.int, SCATTER)
+_region = cython.declare(cython.int, REGION)
 
 # By structure: how many flushes had run when it came last, and what it has lost, in units of LOST_NS.
 _arrivals = cython.declare(LookTable, LookTable(1 << 16))
@@ -71,6 +75,14 @@ counters = _counters
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def begin(estimate: cython.pointer(Estimate), tuning: Tiering) -> cython.void:
+    """Begin an estimate with what a flush without nodes takes."""
+    estimate.first_ns = estimate.again_ns = estimate.known_ns = 0
+    estimate.schedule_ns = tuning.schedule_flush_ns
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cython.void:
     """Add what one node takes in each tier."""
     kind: cython.int = node.op.kind
@@ -79,13 +91,38 @@ def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cy
         estimate.again_ns += tuning.view_ns
         estimate.schedule_ns += tuning.schedule_view_ns
         return
-    stored: cython.double = node.numel * node.dtype.itemsize
-    traffic: cython.double = tuning.traffic_ns_of_a_kb / 1024 * stored
-    called: cython.bint = kind in (_elementwise, _reduce)
-    estimate.first_ns += traffic + (tuning.call_ns if called else tuning.lower_ns)
-    estimate.again_ns += traffic + (tuning.call_ns if called else tuning.lowered_ns)
+    traffic: cython.double = tuning.traffic_ns_of_a_kb / 1024 * bytes_kept(node)
+    again_ns: cython.double = tuning.call_ns
+    first_ns: cython.double = tuning.call_ns
+    if kind in (_contract, _index, _scatter, _region):
+        first_ns = again_ns = tuning.direct_ns
+    elif not is_loop(node):
+        first_ns, again_ns = tuning.lower_ns, tuning.lowered_ns
+    estimate.first_ns += traffic + first_ns
+    estimate.again_ns += traffic + again_ns
     estimate.schedule_ns += tuning.schedule_ns
     estimate.known_ns += tuning.known_ns
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_loop(node: Node) -> cython.bint:
+    """True if a node is an elementwise operation or a reduction, which may be fused with others."""
+    return node.op.kind == _elementwise or node.op.kind == _reduce
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bytes_kept(node: Node) -> cython.longlong:
+    """The bytes of a node's operands that fusion would keep in registers."""
+    total: cython.longlong = 0
+    source: Node
+    if is_loop(node):
+        for source in node.inputs:
+            if source.state == PENDING and is_loop(source):
+                total += source.numel * source.dtype.itemsize
+    return total
 
 
 @cython.cfunc
@@ -93,8 +130,8 @@ def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cy
 def estimate_of(nodes: list) -> Estimate:
     """The time that nodes take in each tier, together."""
     estimate: Estimate
-    estimate.first_ns = estimate.again_ns = estimate.schedule_ns = estimate.known_ns = 0
     tuning: Tiering = default_device().tuning.tiering
+    begin(cython.address(estimate), tuning)
     node: Node
     for node in nodes:
         weigh(cython.address(estimate), node, tuning)

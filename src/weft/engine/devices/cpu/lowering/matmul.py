@@ -12,7 +12,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, within
 from cython.cimports.weft.engine.capi.hashing import equal
-from cython.cimports.weft.engine.devices.api import Code, default_device
+from cython.cimports.weft.engine.devices.api import Code
 from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice, Variant, choose, tile_of
 from cython.cimports.weft.engine.devices.cpu.lowering.matmul import (
     _ARGUMENTS,
@@ -20,6 +20,7 @@ from cython.cimports.weft.engine.devices.cpu.lowering.matmul import (
     _WORDS,
     Product,
 )
+from cython.cimports.weft.engine.devices.kernel_call import Work, call_kernel_now, is_callable
 from cython.cimports.weft.engine.ir.node import Node, address_of
 from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, LINEAR, MATMUL
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
@@ -73,7 +74,7 @@ def _is_nested(strides: tuple) -> cython.bint:
 @cython.cfunc
 def call_matmul(node: Node, target: uintptr_t) -> cython.bint:
     """Run a product whose operands are computed into memory of its size, now; False where that is not one call of a
-    compiled kernel on operands as they lie, or worth a second thread."""
+    compiled kernel on operands as they lie."""
     if node.op.form not in (MATMUL, LINEAR) or _WORDS * len(node.shape) > _BATCH_WORDS:
         return False
     product: Product
@@ -90,19 +91,16 @@ def call_matmul(node: Node, target: uintptr_t) -> cython.bint:
     _put_arguments(cython.address(product), cython.address(dims), cython.address(arguments))
     choice: GemmChoice
     spec: KernelSpec = _choose(node, arguments.words, len(node.inputs) > 2, cython.address(choice))
-    if spec.code is None or _cost_ns(arguments.words) >= default_device().tuning.threads.split_ns:
+    work: Work
+    work.units, work.grain_size = choice.units, choice.grain_size
+    work.cost_ns = _cost_ns(arguments.words)
+    if spec.code is None or not is_callable(work.cost_ns):
         return False
-    return _call(node, spec.code, arguments.words, choice.units, target)
+    return _call(node, spec.code, arguments, work, target)
 
 
 @cython.cfunc
-def _call(
-    node: Node,
-    code: Code,
-    arguments: cython.p_longlong,
-    units: cython.longlong,
-    target: uintptr_t,
-) -> cython.bint:
+def _call(node: Node, code: Code, arguments: Array, work: Work, target: uintptr_t) -> cython.bint:
     """Call the kernel of a product; False where an operand has no memory, or the bias has gaps."""
     pointers: cython.p_void[4]
     index: cython.Py_ssize_t
@@ -113,7 +111,14 @@ def _call(
             return False
         pointers[index if index < 2 else 3] = address_of(source)
     pointers[2] = cython.cast(cython.p_void, target)
-    code.call(pointers, cython.cast(cython.pointer(int64_t), arguments), units)
+    call_kernel_now(
+        code,
+        pointers,
+        len(node.inputs) + 1,
+        cython.cast(cython.pointer(int64_t), arguments.words),
+        arguments.count,
+        work,
+    )
     return True
 
 
