@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    any_size,
     budget,
     contraction,
     derivatives,
@@ -58,6 +59,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "exit": dynamic.exiting,
     "ragged": ragged.ragged,
     "novel": novel.novel,
+    "sizes": any_size.any_size,
     "budget": budget.budget,
     "hook": derivatives.hook,
     "function": derivatives.function,

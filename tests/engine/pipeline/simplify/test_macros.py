@@ -50,6 +50,7 @@ def test_values_are_those_of_the_primitives(name: str, way: Any) -> None:
             assert [x.tolist() for x in [macro(name, *given) for given in examples]] == want
 
 
+@pytest.mark.usefixtures("known_soon")
 @every_macro
 def test_a_known_program_has_the_constants_of_its_macros(name: str) -> None:
     given = operands(name, rows=2, dtype=weft.float64)
