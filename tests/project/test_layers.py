@@ -30,6 +30,7 @@ engine.ir
 compat.absent
 engine.devices.tuning engine.devices.trace
 engine.devices.api
+engine.devices.kernel_call
 engine.dispatch
 engine.frontend
 engine.replay

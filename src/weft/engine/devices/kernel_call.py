@@ -10,7 +10,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.devices.api import Code, Executable, default_device
-from cython.cimports.weft.engine.devices.kernel_call import MOST_WORDS, Work
+from cython.cimports.weft.engine.devices.kernel_call import MOST_WORDS, KernelWork
 from cython.cimports.weft.engine.devices.trace import tracing
 
 from weft._build.compiled import require
@@ -34,7 +34,7 @@ def call_kernel_now(
     pointer_count: cython.Py_ssize_t,
     arguments: cython.pointer(int64_t),
     argument_count: cython.Py_ssize_t,
-    work: Work,
+    work: KernelWork,
 ) -> cython.int:
     """Run a kernel over all units of its work."""
     if work.cost_ns < default_device().tuning.threads.split_ns:
@@ -50,7 +50,7 @@ def _share(
     pointer_count: cython.Py_ssize_t,
     arguments: cython.pointer(int64_t),
     argument_count: cython.Py_ssize_t,
-    work: Work,
+    work: KernelWork,
 ) -> cython.int:
     """The same as a program of one launch, whose slots are the addresses."""
     words: int64_t[MOST_WORDS]

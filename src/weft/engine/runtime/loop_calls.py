@@ -14,7 +14,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import Code, Device, default_device
-from cython.cimports.weft.engine.devices.kernel_call import Work, call_kernel_now, is_callable
+from cython.cimports.weft.engine.devices.kernel_call import KernelWork, call_kernel_now, is_callable
 from cython.cimports.weft.engine.devices.tuning import Threads, Tuning
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node, address_of, set_buffer
@@ -523,7 +523,7 @@ def _run(
                 operands[number], cython.cast(cython.p_char, frame.numbers + 2 * index)
             )
     frame.pointers[call.count] = cython.cast(cython.p_void, target)
-    work: Work = _work_of(call, loop)
+    work: KernelWork = _work_of(call, loop)
     if loop.reduced < rank:
         call_kernel_now(code, frame.pointers, call.count + 1, frame.arguments, used, work)
         return
@@ -538,13 +538,13 @@ def _run(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _work_of(call: LoopCall, loop: cython.pointer(Loop)) -> Work:
+def _work_of(call: LoopCall, loop: cython.pointer(Loop)) -> KernelWork:
     """The units of a loop, the least of them that a thread takes, and about what all of them take, as `lower_loops`
     says it."""
     tuning: Threads = default_device().tuning.threads
     total: cython.longlong = 1
     axis: cython.Py_ssize_t
-    work: Work
+    work: KernelWork
     for axis in range(loop.rank):
         total *= loop.dims[axis]
     work.cost_ns = total * (call.body_count + 1) // 8 + 1

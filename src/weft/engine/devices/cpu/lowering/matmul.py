@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.devices.cpu.lowering.matmul import (
     _WORDS,
     Product,
 )
-from cython.cimports.weft.engine.devices.kernel_call import Work, call_kernel_now, is_callable
+from cython.cimports.weft.engine.devices.kernel_call import KernelWork, call_kernel_now, is_callable
 from cython.cimports.weft.engine.ir.node import Node, address_of
 from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, LINEAR, MATMUL
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
@@ -91,7 +91,7 @@ def call_matmul(node: Node, target: uintptr_t) -> cython.bint:
     _put_arguments(cython.address(product), cython.address(dims), cython.address(arguments))
     choice: GemmChoice
     spec: KernelSpec = _choose(node, arguments.words, len(node.inputs) > 2, cython.address(choice))
-    work: Work
+    work: KernelWork
     work.units, work.grain_size = choice.units, choice.grain_size
     work.cost_ns = _cost_ns(arguments.words)
     if spec.code is None or not is_callable(work.cost_ns):
@@ -100,7 +100,9 @@ def call_matmul(node: Node, target: uintptr_t) -> cython.bint:
 
 
 @cython.cfunc
-def _call(node: Node, code: Code, arguments: Array, work: Work, target: uintptr_t) -> cython.bint:
+def _call(
+    node: Node, code: Code, arguments: Array, work: KernelWork, target: uintptr_t
+) -> cython.bint:
     """Call the kernel of a product; False where an operand has no memory, or the bias has gaps."""
     pointers: cython.p_void[4]
     index: cython.Py_ssize_t
