@@ -22,6 +22,8 @@ from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, error_of, i
 from cython.cimports.weft.engine.ir.primitive import (
     INTO_BASE,
     RESHAPE,
+    SELECT,
+    SLICE,
     SLICES,
     STRIDED,
     Primitive,
@@ -261,6 +263,8 @@ def take_view(node: Node) -> cython.bint:
     if source.strides is None and node.op.form == RESHAPE:
         commit(node, source.buffer, source.offset, None)
         return True
+    if node.op.form == SLICE or node.op.form == SELECT:
+        return take_part(node, source)
     if source.strides is not None and node.op.form == STRIDED:
         return False
     found, offset = node.op.strides(node.params, source.shape, strides_of(source), 0)
@@ -268,6 +272,22 @@ def take_view(node: Node) -> cython.bint:
         return False
     start: cython.longlong = cython.cast(cython.longlong, offset) * node.dtype.itemsize
     commit(node, source.buffer, source.offset + start, found)
+    return True
+
+
+@cython.cfunc
+def take_part(node: Node, source: Node) -> cython.bint:
+    """Let a slice along an axis, or one place of it, refer to its operand's memory."""
+    axis: cython.Py_ssize_t = node.params[0]
+    strides: tuple = strides_of(source)
+    step: cython.longlong = strides[axis]
+    start: cython.longlong = step * cython.cast(cython.longlong, node.params[1])
+    if node.op.form == SELECT:
+        strides = strides[:axis] + strides[axis + 1 :]
+    elif node.params[3] != 1:
+        stride: object = step * cython.cast(cython.longlong, node.params[3])
+        strides = (*strides[:axis], stride, *strides[axis + 1 :])
+    commit(node, source.buffer, source.offset + start * node.dtype.itemsize, strides)
     return True
 
 
