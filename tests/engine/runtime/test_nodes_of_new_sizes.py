@@ -90,6 +90,8 @@ CALLS: dict[str, tuple[Callable[[int], tuple[Any, ...]], Callable[..., Any]]] = 
     "logsumexp": (lambda n: (rows(n),), lambda x: weft.logsumexp(x, 1)),
     "cross entropy": (lambda n: (rows(n), places(n, 12)), F.cross_entropy),
     "layer norm": (lambda n: (rows(n),), lambda x: F.layer_norm(x, (12,))),
+    "positions": (lambda n: (rows(n),), lambda x: weft.arange(len(x))),
+    "lower triangle": (lambda n: (rows(n),), weft.tril),
     # work that is shared out among threads
     "large mm": (lambda n: (rows(300 + n, 400), normal(400, 300)), weft.mm),
     "large linear": (lambda n: (rows(900 + n, 64), normal(256, 64), normal(256)), F.linear),

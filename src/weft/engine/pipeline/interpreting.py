@@ -42,6 +42,7 @@ from cython.cimports.weft.engine.runtime.loop_calls import (
     call_layout,
     call_loop,
     call_put,
+    call_source,
 )
 
 from weft._build.compiled import require as require_compiled
@@ -161,7 +162,7 @@ def called(node: Node) -> cython.bint:
     if not (
         call_put(node) or call_join(node)
         if kind == _region
-        else call_loop(node) or call_kernel(node)
+        else call_loop(node) or call_kernel(node) or call_source(node)
     ):
         return False
     count(1, 1, 1)

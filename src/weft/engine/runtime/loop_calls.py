@@ -51,6 +51,7 @@ from weft.engine.ir.primitive import (
     REDUCE,
     SCALAR_OP,
     SCATTER,
+    SOURCE,
     VIEW,
 )
 from weft.engine.kernels.reduction_order import BLOCK
@@ -66,6 +67,7 @@ _view = cython.declare(cython.int, VIEW)
 _contract = cython.declare(cython.int, CONTRACT)
 _index = cython.declare(cython.int, INDEX)
 _scatter = cython.declare(cython.int, SCATTER)
+_source = cython.declare(cython.int, SOURCE)
 _COPY = cython.declare(cython.longlong, 0xFFFF)  # in place of the code of an op
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
@@ -199,6 +201,26 @@ def call_kernel(node: Node) -> cython.bint:
         return False
     if not device.lowerer().call(node, buffer.address):
         return False
+    commit(node, buffer, 0, None)
+    return True
+
+
+@cython.cfunc
+def call_source(node: Node) -> cython.bint:
+    """Write the positions of elements, which is what a source holds; False where the node is another, or has so many
+    that they are shared out."""
+    tuning: Threads = default_device().tuning.threads
+    if node.op.kind != _source or node.numel == 0 or node.numel >= tuning.split_ns:
+        return False
+    period: cython.longlong = 1
+    axis: cython.Py_ssize_t
+    for axis in range(cython.cast(cython.Py_ssize_t, node.params[1]), len(node.shape)):
+        period *= cython.cast(cython.longlong, node.shape[axis])
+    buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
+    positions: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), buffer.address)
+    index: cython.longlong
+    for index in range(node.numel):
+        positions[index] = index if index < period else positions[index - period]
     commit(node, buffer, 0, None)
     return True
 

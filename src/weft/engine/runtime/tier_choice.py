@@ -23,7 +23,16 @@ from cython.cimports.weft.engine.runtime.commit import FlushCounters
 from cython.cimports.weft.engine.runtime.tier_choice import Estimate
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, REDUCE, REGION, SCATTER, VIEW
+from weft.engine.ir.primitive import (
+    CONTRACT,
+    ELEMENTWISE,
+    INDEX,
+    REDUCE,
+    REGION,
+    SCATTER,
+    SOURCE,
+    VIEW,
+)
 from weft.engine.runtime import commit as outcomes
 
 require(__name__, cython.compiled)
@@ -35,6 +44,7 @@ _contract = cython.declare(cython.int, CONTRACT)
 _index = cython.declare(cython.int, INDEX)
 _scatter = cython.declare(cython.int, SCATTER)
 _region = cython.declare(cython.int, REGION)
+_source = cython.declare(cython.int, SOURCE)
 
 # By structure: how many flushes had run when it came last, and what it has lost, in units of LOST_NS.
 _arrivals = cython.declare(LookTable, LookTable(1 << 16))
@@ -94,7 +104,7 @@ def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cy
     traffic: cython.double = tuning.traffic_ns_of_a_kb / 1024 * bytes_kept(node)
     again_ns: cython.double = tuning.call_ns
     first_ns: cython.double = tuning.call_ns
-    if kind in (_contract, _index, _scatter, _region):
+    if kind in (_contract, _index, _scatter, _region, _source):
         first_ns = again_ns = tuning.direct_ns
     elif not is_loop(node):
         first_ns, again_ns = tuning.lower_ns, tuning.lowered_ns
