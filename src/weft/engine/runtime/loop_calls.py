@@ -12,7 +12,7 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
-from cython.cimports.weft.engine.capi.hashing import mix
+from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import Code, Device, default_device
 from cython.cimports.weft.engine.devices.kernel_call import KernelWork, call_kernel_now, is_callable
 from cython.cimports.weft.engine.devices.tuning import Threads, Tuning
@@ -163,9 +163,17 @@ def call_join(node: Node) -> cython.bint:
     buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
     target: uintptr_t = buffer.address
     step: cython.longlong = cython.cast(cython.longlong, strides[axis]) * node.dtype.itemsize
+    before: Node = None
+    call: LoopCall = None
+    loop: Loop
     for part in node.inputs:
-        if part.numel > 0 and not _copy(part, region, target):
-            return False
+        if part.numel > 0:
+            if before is None or not _lies_alike(part, before):
+                call = _copying(part, region, cython.address(loop))
+                before = part
+            if call is None:
+                return False
+            _run((part,), call, cython.address(loop), target)
         target += step * (1 if stacked else cython.cast(cython.longlong, part.shape[axis]))
     commit(node, buffer, 0, None)
     return True
@@ -253,14 +261,29 @@ def _is_apart(base: Node, part: Node, node: Node) -> cython.bint:
 def _copy(part: Node, region: tuple, target: uintptr_t) -> cython.bint:
     """Copy a value to memory with these strides; False where that has no compiled kernel."""
     loop: Loop
-    if not _read_region(part, region, cython.address(loop)):
-        return False
-    _join_axes(cython.address(loop))
-    call: LoopCall = _find(part, cython.address(loop), region)
-    if call.spec is None or call.spec.code is None:
+    call: LoopCall = _copying(part, region, cython.address(loop))
+    if call is None:
         return False
     _run((part,), call, cython.address(loop), target)
     return True
+
+
+@cython.cfunc
+def _copying(part: Node, region: tuple, loop: cython.pointer(Loop)) -> LoopCall:
+    """The loop, and its call, that copies a value to memory with these strides; None where that has no compiled
+    kernel."""
+    if not _read_region(part, region, loop):
+        return None
+    _join_axes(loop)
+    call: LoopCall = _find(part, loop, region)
+    return None if call.spec is None or call.spec.code is None else call
+
+
+@cython.cfunc
+@cython.inline
+def _lies_alike(part: Node, other: Node) -> cython.bint:
+    """True if two values of one type are copied by the same loop."""
+    return equal(part.shape, other.shape) and equal(part.strides, other.strides)
 
 
 @cython.cfunc
