@@ -105,6 +105,11 @@ CALLS: dict[str, tuple[Callable[[int], tuple[Any, ...]], Callable[..., Any]]] = 
         lambda n: (rows(200 + n, 400), rows(9, 400)),
         lambda x, y: weft.cat([x, y]),
     ),
+    "large rows by index": (lambda n: (rows(n, 300), places(900, n)), lambda x, i: x[i]),
+    "large gather": (
+        lambda n: (rows(300 + n, 90), places(90 * (300 + n), 90).reshape(300 + n, 90)),
+        lambda x, i: x.gather(1, i),
+    ),
     "large layout": (lambda n: (normal(300, 500 + n).T,), lambda x: x.reshape(-1)),
 }
 LOOKED_UP = "logsumexp", "cross entropy", "layer norm", "cat with an empty one"

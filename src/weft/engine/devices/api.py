@@ -249,8 +249,8 @@ class Lowerer:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def call(self, node: Node, target: uintptr_t) -> cython.bint:
-        """Run a node whose operands are computed into memory of its size, now, on the calling thread, where that is
-        one call of a compiled kernel and no work for a second thread (where the device `calls_kernels`)."""
+        """Run a node whose operands are computed into memory of its size, now, where that is one call of a compiled
+        kernel (where the device `calls_kernels`)."""
         return False
 
     @cython.ccall

@@ -2,8 +2,8 @@
 """Direct calls: one node whose operands are computed runs now, on the calling thread, without a program.
 
 It takes a product, an indexed read or a scatter, and the memory for its result. The kernel and its arguments are those
-of the launch that `launches` would make. What would be several launches, or work for a second thread, or needs a kernel
-that is not compiled, or has an index that does not hold, is not run here.
+of the launch that `launches` would make. What would be several launches, or needs a kernel that is not compiled, or has
+an index that does not hold, is not run here, and nor is a scatter that is worth a second thread.
 """
 
 import cython

@@ -10,6 +10,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, within
 from cython.cimports.weft.engine.devices.api import Device, default_device
 from cython.cimports.weft.engine.devices.cpu.lowering.loops import launch_loops
+from cython.cimports.weft.engine.devices.kernel_call import KernelWork, call_kernel_now, is_callable
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node, address_of
 from cython.cimports.weft.engine.ir.primitive import ELEMENTS, UPDATE
@@ -152,7 +153,7 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     step: cython.longlong = memref.strides[axis]
     extent: cython.longlong = table.shape[axis]
     units: cython.longlong = encoder.dims.words[0]
-    grain_size: cython.longlong = 1024 if encoder.rank == 1 else 1
+    grain_size: cython.longlong = _grain_size(encoder)
     spec: KernelSpec = _indexed_spec(encoder)
     arguments: cython.pointer(Array) = _put_indexed(encoder, step, extent)
     new_launch(lowering, spec, cython.address(pointers), arguments, units, grain_size, node.numel)
@@ -161,21 +162,22 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
 @cython.cfunc
 def call_indexed(node: Node, target: uintptr_t) -> cython.bint:
     """Run a gather or take whose operands are computed into memory of its size, now; False where its kernel is not
-    compiled, the work is worth a second thread, or an index does not hold."""
+    compiled, or an index does not hold."""
     table: Node = node.inputs[0]
     index: Node = node.inputs[1]
     if table.buffer is None or index.buffer is None:
         return False
-    device: Device = default_device()
-    if node.numel >= device.tuning.threads.split_ns:
+    if not is_callable(node.numel):
         return False
     strides: tuple = strides_of(table)
-    encoder: KernelEncoder = _indexed(device, node, strides, strides_of(index))
+    encoder: KernelEncoder = _indexed(default_device(), node, strides, strides_of(index))
     spec: KernelSpec = _indexed_spec(encoder)
     if spec.code is None:
         return False
     axis: cython.Py_ssize_t = node.params[0]
-    units: cython.longlong = encoder.dims.words[0]
+    work: KernelWork
+    work.units, work.grain_size = encoder.dims.words[0], _grain_size(encoder)
+    work.cost_ns = node.numel
     arguments: cython.pointer(Array) = _put_indexed(encoder, strides[axis], table.shape[axis])
     status: int64_t = 0
     pointers: cython.p_void[4]
@@ -183,8 +185,17 @@ def call_indexed(node: Node, target: uintptr_t) -> cython.bint:
     pointers[1] = address_of(table)
     pointers[2] = cython.cast(cython.p_void, target)
     pointers[3] = cython.address(status)
-    spec.code.call(pointers, cython.cast(cython.pointer(int64_t), arguments.words), units)
+    words: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), arguments.words)
+    call_kernel_now(spec.code, pointers, 4, words, arguments.count, work)
     return status == 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _grain_size(encoder: KernelEncoder) -> cython.longlong:
+    """The least units of an indexed read that a thread takes."""
+    return 1024 if encoder.rank == 1 else 1
 
 
 @cython.cfunc
