@@ -287,6 +287,10 @@ class CheckpointError(WeftError, RuntimeError):
     """A file that is not what `save` writes, or is damaged."""
 
 
+class EmptyFileError(CheckpointError, EOFError):
+    """A file of no bytes where a saved value is expected."""
+
+
 class MissingFileError(WeftError, FileNotFoundError, RuntimeError):
     """A file, or the directory that it is to be written to, that does not exist."""
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
-from weft.io import allowed_classes, safe_unpickler, torch_format
+from weft.io import allowed_classes, own_pickles, safe_unpickler, torch_format
 from weft.io.saving import load, save
 from weft.io.skipping import skip_data
 
@@ -163,26 +163,34 @@ def register_package(priority: int, tagger: object, deserializer: object) -> Non
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """The names of classes and functions that a file asks for and `load` would not read without being allowed them.
 
-    Nothing is run. Errors: ValueError for a file that is no archive of PyTorch's form.
+    Nothing is run. Errors: ValueError for a file of no known form.
     """
     content = f.read() if hasattr(f, "read") else Path(f).read_bytes()
+    known = {
+        *safe_unpickler.plain_globals(),
+        *torch_format.torch_globals(),
+        *own_pickles.own_globals(),
+        *allowed_classes.by_name_in_files(),
+    }
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            pickled = archive.read(names[0])
-    except (zipfile.BadZipFile, IndexError):
+        names = set(_globals_in(_pickle_in(content)))
+    except (zipfile.BadZipFile, IndexError, ValueError):
         raise ArgumentError(
-            "get_unsafe_globals_in_checkpoint: not an archive of PyTorch's form",
+            "get_unsafe_globals_in_checkpoint: neither an archive of PyTorch's form nor a pickle",
             expected="a file of torch.save",
             got=str(f)[:80],
             fix="files of weft.save hold no classes but those that are allowed",
         ) from None
-    known = {
-        *safe_unpickler.plain_globals(),
-        *torch_format.torch_globals(),
-        *allowed_classes.by_name_in_files(),
-    }
-    return sorted({name for name in _globals_in(pickled) if name not in known})
+    return sorted(names - known)
+
+
+def _pickle_in(content: bytes) -> bytes:
+    """The pickle of a file: of an archive the one in it; what `save` wrote of a whole module is one."""
+    if content[:1] == b"\x80":
+        return content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        return archive.read(names[0])
 
 
 def _globals_in(pickled: bytes) -> Iterator[str]:

@@ -111,7 +111,7 @@ def test_types_that_do_not_exist_here_are_named() -> None:
 def test_where_tensors_come_to() -> None:
     for place in ("cpu", weft.device("cpu"), lambda storage, where: storage, {"cuda:0": "cpu"}):
         assert through(torch.ones(2), map_location=place).tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match="not compiled with CUDA"):
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device"):
         through(torch.ones(2), map_location="cuda")
 
 
@@ -262,3 +262,64 @@ def under_weft(text: str) -> str:
     start = "import weft; weft.as_torch.install()"
     command = [sys.executable, "-W", "error", "-c", f"{start}; {text}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+PYTHON_2 = b"\x80\x02}q\x00U\x01aU\x02\xe4\xf6s."  # {"a": "\xe4\xf6"}, both strings of bytes
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "bytes", None])
+def test_strings_of_python_2_are_read_in_the_encoding(encoding: str | None) -> None:
+    options = {} if encoding is None else {"encoding": encoding}
+    results: list[Any] = []
+    for library in (weft, torch):
+        file = io.BytesIO(PYTHON_2 if library is weft else archive_of(PYTHON_2))
+        try:
+            results.append(library.load(file, weights_only=False, **options))
+        except (UnicodeDecodeError, CheckpointError) as error:
+            results.append("utf-8" in str(error))
+    assert results[0] == results[1]
+    if encoding is not None:
+        archive = io.BytesIO(archive_of(PYTHON_2))
+        assert weft.load(archive, weights_only=False, **options) == results[1]
+
+
+def archive_of(pickled: bytes) -> bytes:
+    """A file of PyTorch's with another pickle in it."""
+    made, file = io.BytesIO(), io.BytesIO()
+    torch.save(0, made)
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            new.writestr(name, pickled if name.endswith("/data.pkl") else old.read(name))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("new", FORMATS)
+def test_tensors_of_trusted_files_come_with_any_encoding(new: bool) -> None:
+    value = {"w": torch.arange(4.0), "name": "x"}
+    for encoding in ("latin1", "utf-8", "bytes"):
+        found = through(value, new, weights_only=False, encoding=encoding)
+        assert found["w"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_encoding_is_for_trusted_files() -> None:
+    with pytest.warns(UserWarning, match="pickle_load_args only works if `weights_only=False`"):
+        through({"w": torch.ones(1)}, encoding="latin1")
+
+
+def test_what_load_says_as_pytorch() -> None:
+    with pytest.raises(EOFError):
+        weft.load(io.BytesIO())
+    file = io.BytesIO()
+    weft.save({"w": weft.ones(1)}, file)
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="^Attempting to deserialize object on a CUDA device"):
+        weft.load(file, map_location="cuda")
+
+
+def test_globals_of_a_saved_module_are_named() -> None:
+    file = io.BytesIO()
+    weft.save(weft.nn.ReLU(), file)
+    file.seek(0)
+    named = weft.serialization.get_unsafe_globals_in_checkpoint(file)
+    assert named == ["weft.nn.modules.activation.ReLU"]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Globals = Mapping[str, Any]
 Persistent = Callable[[Any], Any]
+PickleOptions = Mapping[
+    str, Any
+]  # what Python's own unpickler takes: encoding, errors, fix_imports
 _MOST_NESTED = 16
 _LARGEST = 1 << 62
 

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import pickle
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +31,9 @@ from weft.engine.ir.view_transform import SPARSE
 from weft.errors import (
     ArgumentTypeError,
     CheckpointError,
+    EmptyFileError,
     KindError,
+    MissingDeviceError,
     PathError,
 )
 from weft.io import skipping
@@ -40,6 +43,7 @@ from weft.tensor.memory.host_memory import handle_of
 from weft.tensor.torch_function.subclasses import asks
 
 if TYPE_CHECKING:
+    from weft.io.safe_unpickler import PickleOptions
     from weft.nn.module.module import Module
 
 
@@ -138,25 +142,48 @@ def load(
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
     comes as a flat dictionary of its tensors. Nothing in a file is run, but what `weft.serialization.add_safe_globals`
     allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust. So does a
-    `pickle_module` where `weights_only` is None, as with PyTorch. Errors: FileNotFoundError; CheckpointError for a
-    damaged file or one of another kind (UnpicklingError for pickles)."""
+    `pickle_module` where `weights_only` is None, as with PyTorch. `encoding` and `errors` say how strings of Python 2
+    are read then. Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind
+    (UnpicklingError for pickles, EOFError for an empty file)."""
     _need_binary("load", f, "rb")
     place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
-    absent = isinstance(place, str | weft.device) and on_meta(place, "load")
+    absent = isinstance(place, str | weft.device) and _is_meta(place)
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = read_file(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
     trusted = pickle_module is not None if weights_only is None else not weights_only
-    found = _loaded(content, name, trusted)
+    if pickle_load_args and not trusted:
+        text = "pickle_load_args only works if `weights_only=False`."
+        warnings.warn(text, UserWarning, stacklevel=2)
+    if not len(content):
+        raise EmptyFileError(f"load {name}: Ran out of input", **_WHOLE, got="no bytes")
+    found = _loaded(content, name, trusted, pickle_load_args)
     from weft.utils._pytree import tree_map_only
 
     return tree_map_only(Tensor, lambda tensor: tensor.to("meta"), found) if absent else found
 
 
-def _loaded(content: bytes, name: str, trusted: bool) -> Any:
-    """The value in the bytes of a file."""
+def _is_meta(place: str | weft.device) -> bool:
+    """True if tensors are to be without memory. Errors: MissingDeviceError for a device that is not there."""
+    try:
+        return on_meta(place, "load")
+    except MissingDeviceError as error:
+        if weft.device(place).type != "cuda":
+            raise
+        raise MissingDeviceError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are "
+            "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
+            "storages to the CPU.",
+            expected=error.expected,
+            got=error.got,
+            fix="pass map_location='cpu'",
+        ) from None
+
+
+def _loaded(content: bytes, name: str, trusted: bool, options: PickleOptions) -> Any:
+    """The value in the bytes of a file; `options` are those of Python's own unpickler."""
     # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.
     if content[:1] in (b"\x80", b"P") and content[8:9] != b"{":
-        return _unpickled(content, name, trusted)
+        return _unpickled(content, name, trusted, options)
     arrays, metadata = _read(content, name)
     try:
         if skipping.is_on():
@@ -172,7 +199,7 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
         raise damaged(name, f"a header that does not fit the tensors ({error!r})"[:300]) from error
 
 
-def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
+def _unpickled(content: bytes, name: str, trusted: bool, options: PickleOptions) -> Any:
     """The value of a file of PyTorch's, or of a pickle. Errors: PickledError if it asks for more than data;
     CheckpointError if it is damaged."""
     from weft.io import own_pickles, safe_unpickler, torch_format
@@ -180,15 +207,15 @@ def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
 
     try:
         if content[:2] == b"PK":
-            return torch_format.read_archive(content, allowed(), trusted)
+            return torch_format.read_archive(content, allowed(), trusted, options)
         if torch_format.is_stream(content):
-            return torch_format.read_stream(content, allowed(), trusted)
+            return torch_format.read_stream(content, allowed(), trusted, options)
         if not trusted:
             return safe_unpickler.read(
                 io.BytesIO(content),
                 {**safe_unpickler.plain_globals(), **own_pickles.own_globals(), **allowed()},
             )
-        return pickle.loads(content)
+        return pickle.loads(content, **{"encoding": "utf-8", **options})
     except safe_unpickler.Damaged as error:
         raise damaged(name, str(error)) from None
     except CheckpointError:
@@ -210,13 +237,13 @@ def _library() -> Any:
 
 def damaged(name: str, got: str) -> CheckpointError:
     """The error to raise for a file that cannot be read."""
-    return CheckpointError(
-        f"load {name}",
-        expected="a complete file of weft.save, safetensors or torch.save",
-        got=got,
-        fix="save the model again, or fetch the file again",
-    )
+    return CheckpointError(f"load {name}", **_WHOLE, got=got)
 
+
+_WHOLE = {
+    "expected": "a complete file of weft.save, safetensors or torch.save",
+    "fix": "save the model again, or fetch the file again",
+}
 
 # -- structure -------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from weft.io import skipping
 from weft.io.safe_unpickler import (
     Damaged,
     KnownGlobal,
+    PickleOptions,
     is_index,
     plain_globals,
     read,
@@ -302,6 +303,9 @@ def _layout(name: object) -> Any:
 # -- archives --------------------------------------------------------------------------------------------------------
 
 
+_NO_OPTIONS: PickleOptions = {}
+
+
 class _Archive:
     """The records of an archive below its one folder."""
 
@@ -329,7 +333,12 @@ class _Archive:
             raise Damaged(f"a record {name[:80]} that cannot be read ({str(error)[:80]})") from None
 
 
-def read_archive(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool) -> Any:
+def read_archive(
+    content: bytes,
+    extra: Mapping[str, KnownGlobal],
+    trusted: bool,
+    options: PickleOptions = _NO_OPTIONS,
+) -> Any:
     """The value of a zip file of PyTorch's. Errors: PickledError, Damaged."""
     archive = _Archive(content)
     order = archive.record("byteorder") if "byteorder" in archive.entries else b"little"
@@ -346,7 +355,8 @@ def read_archive(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool
             storages[key].fill(found, order == b"big")
         return storages[key]
 
-    return _unpickled(io.BytesIO(archive.record("data.pkl")), extra, storage, trusted)
+    pickled = io.BytesIO(archive.record("data.pkl"))
+    return _unpickled(pickled, extra, storage, trusted, options)
 
 
 def _checked_identity(identity: object) -> tuple[_Kind, str, int]:
@@ -370,21 +380,29 @@ def _check_count(count: int, kind: _Kind, have: int) -> int:
 
 
 def _unpickled(
-    stream: Any, extra: Mapping[str, KnownGlobal], storage: Callable[[Any], Any], trusted: bool
+    stream: Any,
+    extra: Mapping[str, KnownGlobal],
+    storage: Callable[[Any], Any],
+    trusted: bool,
+    options: PickleOptions,
 ) -> Any:
     """The value of a pickle that refers to storages."""
     if not trusted:
         return read(stream, {**torch_globals(), **extra}, storage)
-    return _Trusted(stream, torch_globals(), storage).load()
+    return _Trusted(stream, torch_globals(), storage, options).load()
 
 
 class _Trusted(pickle.Unpickler):
     """Python's own machine, for files that the caller trusts; PyTorch's names stand for Weft's."""
 
     def __init__(
-        self, stream: Any, known: Mapping[str, KnownGlobal], storage: Callable[[Any], Any]
+        self,
+        stream: Any,
+        known: Mapping[str, KnownGlobal],
+        storage: Callable[[Any], Any],
+        options: PickleOptions,
     ):
-        super().__init__(stream)
+        super().__init__(stream, **{"encoding": "utf-8", **options})
         self.known, self.storage = known, storage
 
     def find_class(self, module: str, name: str) -> Any:
@@ -395,7 +413,10 @@ class _Trusted(pickle.Unpickler):
         return found.value
 
     def persistent_load(self, identity: object) -> Any:
-        """A storage."""
+        """A storage; `encoding="bytes"` leaves the words of its identity bytes."""
+        if isinstance(identity, tuple):
+            words = (part.decode("ascii") if isinstance(part, bytes) else part for part in identity)
+            identity = tuple(words)
         return self.storage(identity)
 
 
@@ -410,7 +431,12 @@ def is_stream(content: bytes) -> bool:
         return False
 
 
-def read_stream(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool) -> Any:
+def read_stream(
+    content: bytes,
+    extra: Mapping[str, KnownGlobal],
+    trusted: bool,
+    options: PickleOptions = _NO_OPTIONS,
+) -> Any:
     """The value of an older file: four pickles, the keys of the storages, and each storage's count and bytes.
 
     Errors: PickledError, Damaged.
@@ -436,7 +462,7 @@ def read_stream(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool)
             storages[key], claimed = _Storage(kind.name, nbytes), claimed + nbytes
         return storages[key]
 
-    found = _unpickled(stream, extra, storage, trusted)
+    found = _unpickled(stream, extra, storage, trusted, options)
     keys = read(stream, {})
     if type(keys) is not list or set(map(str, keys)) != set(storages):
         raise Damaged("a file whose storages are not those that its tensors name")
