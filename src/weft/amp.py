@@ -19,6 +19,7 @@ import weft
 from weft import Tensor
 from weft._build.lazy import gather as _gather
 from weft.engine.api.api_function import publish
+from weft.engine.api.deprecation import user_level, warn_deprecated
 from weft.engine.dispatch.torch_function import enter_mode, leave_mode
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
@@ -216,6 +217,8 @@ def _need_device(device_type: object) -> None:
 def _unavailable(device_type: str, dtype: object) -> str | None:
     """Why there is no mixed precision of a type on a device; None where there is."""
     if device_type != "cpu":
+        if device_type == "cuda":
+            return "CUDA is not available or torch_xla is imported. Disabling autocast."
         return f"User provided device_type of '{device_type}', but it is not available. Disabling"
     if dtype in _HALVES:
         return None
@@ -253,7 +256,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         why_off = _unavailable(device_type, self.fast_dtype)
         self._enabled = enabled and why_off is None
         if enabled and why_off is not None:
-            warnings.warn(why_off, UserWarning, stacklevel=2)
+            warnings.warn(why_off, UserWarning, stacklevel=user_level())
 
     def __enter__(self) -> autocast:
         see_products()
@@ -414,9 +417,9 @@ class GradScaler:
     ) -> None:
         if enabled and str(device) != "cpu":
             warnings.warn(
-                f"weft.amp.GradScaler is enabled, but {device} is not available. Disabling.",
+                f"torch.{device}.amp.GradScaler is enabled, but {str(device).upper()} is not available.  Disabling.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
             enabled = False
         self._device, self._enabled = device, enabled
@@ -531,10 +534,8 @@ class GradScaler:
 
 
 def _warn_of_older_name(name: str) -> None:
-    warnings.warn(
-        f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cpu', args...)` instead.",
-        FutureWarning,
-        stacklevel=3,
+    warn_deprecated(
+        f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cpu', args...)` instead."
     )
 
 

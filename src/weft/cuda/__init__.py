@@ -14,6 +14,7 @@ from weft._build.lazy import gather as _gather
 from weft._build.lazy import join as _join
 from weft._typing import DeviceLike
 from weft.cuda import amp
+from weft.engine.api.deprecation import deprecated
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import MissingDeviceError, NotDefinedError, OutOfMemoryError
 
@@ -495,6 +496,15 @@ def max_memory_reserved(device: DeviceLike | None = None) -> int:
     return 0
 
 
+memory_cached, max_memory_cached = (
+    deprecated(f"`torch.cuda.{older}` has been renamed to `torch.cuda.{today.__name__}`")(today)
+    for older, today in (
+        ("memory_cached", memory_reserved),
+        ("max_memory_cached", max_memory_reserved),
+    )
+)
+
+
 class _TensorType:
     """An old constructor such as `cuda.FloatTensor`: nothing is an instance of it, and it makes nothing."""
 
@@ -540,7 +550,8 @@ _gather(
         "graphs": {"cuda": "CUDAGraph graph"},
         "memory": {
             "cuda": "empty_cache max_memory_allocated max_memory_reserved mem_get_info memory_allocated "
-            "memory_reserved memory_stats reset_peak_memory_stats set_per_process_memory_fraction"
+            "memory_cached max_memory_cached memory_reserved memory_stats reset_peak_memory_stats "
+            "set_per_process_memory_fraction"
         },
     },
 )

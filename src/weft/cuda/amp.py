@@ -7,14 +7,20 @@ from typing import Any
 
 from weft._build.lazy import gather as _gather
 from weft._build.lazy import later
+from weft.engine.api.deprecation import deprecated, warn_deprecated
 
 amp = later("weft.amp")
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]  # noqa: F822 - made when asked for
 
 
-def _classes() -> dict[str, type]:
-    """The classes of the CPU with the device fixed, made when they are first named: programs inherit from them."""
+def _advice(name: str, where: str) -> str:
+    return f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({where})` instead."
+
+
+def _members() -> dict[str, Any]:
+    """The classes and decorators of the CPU with the device fixed, made when they are first named: programs inherit
+    from the classes."""
 
     class autocast(amp.autocast):  # type: ignore[misc,name-defined]  # noqa: N801 - PyTorch's name
         """A context, and a decorator, that does nothing."""
@@ -22,23 +28,27 @@ def _classes() -> dict[str, type]:
         def __init__(
             self, enabled: bool = True, dtype: object = None, cache_enabled: bool = True
         ) -> None:
-            super().__init__("cuda", enabled=False)
+            warn_deprecated(_advice("autocast", "'cuda', args..."))
+            super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
     class GradScaler(amp.GradScaler):  # type: ignore[misc,name-defined]
         """A scaler that does nothing."""
 
         def __init__(self, *args: object, **options: object) -> None:
-            super().__init__("cuda", *args, **{**options, "enabled": False})
+            warn_deprecated(_advice("GradScaler", "'cuda', args..."))
+            super().__init__("cuda", *args, **options)
 
-    return {"autocast": autocast, "GradScaler": GradScaler}
+    fixed = {
+        name: deprecated(_advice(name, "args..., device_type='cuda'"))(getattr(amp, name))
+        for name in ("custom_fwd", "custom_bwd")
+    }
+    return {"autocast": autocast, "GradScaler": GradScaler, **fixed}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("autocast", "GradScaler"):
-        globals().update(_classes())
-        return globals()[name]
     if name in __all__:
-        return getattr(amp, name)
+        globals().update(_members())
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft import Tensor
 from weft._build.subscripted import subscripted
+from weft.engine.api.deprecation import warn_deprecated
 from weft.errors import (
     ArgumentError,
     AssertedError,
@@ -126,6 +127,12 @@ class ConcatDataset(Dataset):
             sequence: the data sets.
         """
         return list(itertools.accumulate(len(part) for part in sequence))
+
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """`cumulative_sizes` under its older name; warns."""
+        warn_deprecated("`cummulative_sizes` attribute is renamed to `cumulative_sizes`")
+        return self.cumulative_sizes
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import weft
 from weft import Tensor
 from weft._build.lazy import later
 from weft.distributions import constraints
+from weft.engine.api.deprecation import warn_deprecated
 from weft.errors import ArgumentError, KindError, NotDefinedError
 
 Shape = Any
@@ -281,11 +281,7 @@ class Distribution:
         Args:
             n: how many values are drawn.
         """
-        warnings.warn(
-            "sample_n(n) will be deprecated. Use .sample((n,)) instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
+        warn_deprecated("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.")
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Any:

@@ -200,6 +200,7 @@ class SWALR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now: those of before, freed of what the last step mixed in, mixed anew."""
+        self._warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

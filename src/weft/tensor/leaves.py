@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft._build.lazy import later
 from weft.autograd.transform_checks import refuse_in_transform
+from weft.engine.api.deprecation import deprecated
 from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.inplace import mutate
@@ -113,6 +114,44 @@ def set_requires_grad(tensor: Tensor, flag: bool) -> None:
                 fix="use .clone() and set the flag on the copy",
             )
     tensor.leaf_grad = bool(flag)
+
+
+@deprecated("non-inplace resize is deprecated", UserWarning)
+def resize(self: Tensor, *sizes: int | Sequence[int]) -> Any:
+    """The elements in row-major order in another shape of as many; `reshape` is the name of today.
+
+    Args:
+        *sizes: the shape, as integers or as one sequence.
+
+    Errors: RuntimeError where the numbers of elements differ.
+    """
+    return _in_shape(self, arguments.sizes(sizes, "resize"))
+
+
+@deprecated("non-inplace resize_as is deprecated", UserWarning)
+def resize_as(self: Tensor, tensor: Tensor) -> Any:
+    """The elements in row-major order in the shape of another tensor of as many.
+
+    Args:
+        tensor: the tensor with the shape.
+
+    Errors: RuntimeError where the numbers of elements differ.
+    """
+    return _in_shape(self, arguments.need_tensor("resize_as", tensor, "tensor")._shape)
+
+
+def _in_shape(tensor: Tensor, shape: tuple[int, ...]) -> Any:
+    if prod(shape) != prod(tensor._shape):
+        named, own = ("x".join(map(str, sizes)) for sizes in (shape, tensor._shape))
+        raise ShapeError(
+            f"requested resize to {named} ({prod(shape)} elements in total), but the given tensor has a size of "
+            f"{own} ({prod(tensor._shape)} elements). autograd's resize can only change the shape of a given tensor, "
+            "while preserving the number of elements. ",
+            expected=f"a shape of {prod(tensor._shape)} elements",
+            got=str(list(shape)),
+            fix="use .detach().resize_(...)",
+        )
+    return tensor.contiguous().view(shape)
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -594,6 +633,8 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
 
 FUNCTIONS: dict[str, Any] = {"detach": detach, "is_inference": is_inference}
 METHODS: dict[str, Any] = {
+    "resize": resize,
+    "resize_as": resize_as,
     "resize_": resize_,
     "requires_grad_": requires_grad_,
     "module_load": module_load,

@@ -9,6 +9,7 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft.engine.api.deprecation import deprecated
 from weft.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ def assert_close(
         raise AssertionError(_message(difference, msg))
 
 
+@deprecated(
+    "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
+    "`torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
+    "https://github.com/pytorch/pytorch/issues/61844."
+)
 def assert_allclose(
     actual: object,
     expected: object,

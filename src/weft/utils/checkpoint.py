@@ -563,7 +563,7 @@ def checkpoint(
         )
     if use_reentrant is None:
         warnings.warn(
-            "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended; use_reentrant=True is what leaving it out means.",
             UserWarning,
             stacklevel=2,

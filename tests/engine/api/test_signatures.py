@@ -42,7 +42,6 @@ ALLOWED = {
     "nn.functional.fractional_max_pool3d": POOL,
     "nn.LSTM": ARGS,
     "nn.RNN": ARGS,
-    "nn.Hardtanh": "min_value and max_value are deprecated names",
     "data.random_split": "None is the default generator",
     "Size": "a tuple, whose parameter is positional",
     "compile": "options choose among compilers; there is one",

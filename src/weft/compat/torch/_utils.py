@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import weft
+from weft.engine.api.deprecation import warn_deprecated
 from weft.engine.frontend.tensor import Tensor
 from weft.io.torch_format import functions_in_pickles
 
@@ -31,6 +32,15 @@ def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Tensor]) -> tuple[Any,
 def _element_size(dtype: Any) -> int:
     """Bytes of an element."""
     return int(dtype.itemsize)
+
+
+def is_compiling() -> bool:
+    """True if a graph is being compiled from a function's text: never; warns."""
+    warn_deprecated(
+        "`torch._utils.is_compiling` is deprecated. Use `torch.compiler.is_compiling` instead.",
+        UserWarning,
+    )
+    return False
 
 
 def _get_available_device_type() -> None:

@@ -9,14 +9,14 @@ functions' own names pay nothing for it.
 from __future__ import annotations
 
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from weft.engine.api.deprecation import user_level
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import NotDefinedError, is_internal
+from weft.errors import NotDefinedError
 
 Call = tuple[list[Any], dict[str, Any]]
 
@@ -191,13 +191,5 @@ def _warn(name: str, scalars: tuple[str, ...]) -> None:
     warnings.warn(
         f"This overload of {name} is deprecated: scalars before tensors. Pass the tensors first, and {named} by name.",
         UserWarning,
-        stacklevel=_levels(),
+        stacklevel=user_level(),
     )
-
-
-def _levels() -> int:
-    """The number of frames between `_warn` and the user's line."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    return level

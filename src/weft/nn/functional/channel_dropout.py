@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import weft
+from weft.engine.api.deprecation import warn_deprecated
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -59,10 +60,10 @@ def _drop_channels(
         )
     if spatial == 2 and rank == 3:
         warnings.warn(
-            "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel dim. "
             "This behavior will change in a future release to interpret the input as one without a batch "
-            "dimension, i.e. shape (C, H, W). To maintain the 1-D channel-wise dropout behavior, please "
+            "dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please "
             "switch to using dropout1d instead.",
             stacklevel=4,
         )
@@ -179,6 +180,8 @@ def gumbel_softmax(
     """A draw from a relaxed categorical distribution; with `hard`, one-hot forward and relaxed backward (Jang et al.,
     2017; Maddison et al., 2017)."""
     need_tensor("gumbel_softmax", logits)
+    if eps != 1e-10:
+        warn_deprecated("`eps` parameter is deprecated and has no effect.", UserWarning)
     noise = -call("log", weft.empty_like(logits.detach()).exponential_())
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

@@ -234,8 +234,8 @@ def _in_today_order(input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     given = isinstance(input, Tensor) and isinstance(weight, Tensor)
     if given and input._dtype.category == 2 and weight._dtype.name == "int64":
         warnings.warn(
-            "embedding_bag: the indices come first and the table second; the order of very old programs, "
-            "embedding_bag(weight, input), is deprecated",
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
             stacklevel=3,
         )
         return weight, input

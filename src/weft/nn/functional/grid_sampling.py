@@ -242,6 +242,12 @@ def affine_grid(
             stacklevel=2,
         )
     _check_affine(theta, sizes, spatial)
+    if align_corners and min(sizes[2:]) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=2,
+        )
     columns = []
     for axis in reversed(range(spatial)):  # x first
         line = _steps(sizes[2 + axis], bool(align_corners), theta._dtype)

@@ -8,9 +8,11 @@ weights. Scores and their softmax are those of `scaled_dot_product_attention`.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from weft._typing import Shape
+from weft.engine.api.deprecation import user_level
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -36,12 +38,16 @@ from weft.tensor.arguments import describe, need_tensor
 
 
 def canonical_mask(
-    mask: Tensor | None, name: str, other: object, other_name: str, dtype: DType
+    mask: Tensor | None, name: str, other: Tensor | None, other_name: str, dtype: DType
 ) -> Any:
-    """A mask as numbers to add: where it is True, -inf. Errors: DTypeError."""
+    """A mask as numbers to add: where it is True, -inf. Warns where another mask has another type. Errors:
+    DTypeError."""
     if mask is None:
         return None
     need_tensor("multi_head_attention_forward", mask, name)
+    if other is not None and other._dtype is not mask._dtype:
+        text = f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead."
+        warnings.warn(text, UserWarning, stacklevel=user_level())
     if mask._dtype is dtypes.bool_:
         return where(mask, full((), -math.inf, dtype), full((), 0, dtype))
     if mask._dtype.category != 2:
@@ -247,7 +253,9 @@ def multi_head_attention_forward(
         query, key, value, key_padding_mask = _batched(query, key, value, key_padding_mask)
     _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     length, batch = query._shape[:2]
-    padding = canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, "", query._dtype)
+    padding = canonical_mask(
+        key_padding_mask, "key_padding_mask", attn_mask, "attn_mask", query._dtype
+    )
     mask = canonical_mask(attn_mask, "attn_mask", None, "", query._dtype)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     if use_separate_proj_weight:

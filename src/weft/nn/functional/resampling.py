@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.api.deprecation import deprecated
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
@@ -547,6 +548,9 @@ _RANKS = {
 }
 
 
+@deprecated(
+    "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning
+)
 def upsample(
     input: Tensor,
     size: object = None,
@@ -558,11 +562,19 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@deprecated(
+    "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+    UserWarning,
+)
 def upsample_nearest(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
     """`interpolate` to the nearest element, under its older name."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
+@deprecated(
+    "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+    UserWarning,
+)
 def upsample_bilinear(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
     """`interpolate` between four neighbours, with the corners aligned, under its older name."""
     return interpolate(input, size, scale_factor, "bilinear", True)

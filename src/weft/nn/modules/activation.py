@@ -11,6 +11,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft._typing import DeviceLike
+from weft.engine.api.deprecation import warn_deprecated
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
@@ -285,8 +286,22 @@ class ELU(Module):
 class Hardtanh(Module):
     """x between two bounds, the bounds outside."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        for older, bound in ((min_value, "min"), (max_value, "max")):
+            if older is not None:
+                warn_deprecated(
+                    f"keyword argument `{bound}_value` is deprecated and renamed to `{bound}_val`"
+                )
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
         if max_val <= min_val:
             raise AssertedError(

@@ -6,6 +6,7 @@ The result is a scalar, or with reduction="none" one value for each element or e
 from __future__ import annotations
 
 from weft import Tensor
+from weft.engine.api.deprecation import warn_deprecated
 from weft.errors import ArgumentTypeError
 from weft.nn import functional as F
 from weft.nn.functional.losses.regression import legacy_reduction as meant_reduction
@@ -188,7 +189,21 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The older name of NLLLoss for images."""
+    """The older name of NLLLoss for images; warns."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        warn_deprecated(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
+            "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details."
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):

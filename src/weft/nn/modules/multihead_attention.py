@@ -140,7 +140,9 @@ class MultiheadAttention(Module):
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:
         """Both masks as one to add, (N, heads, L, S), and its kind: 0 of attention, 1 of padding, 2 of both."""
-        merged = canonical_mask(key_padding_mask, "key_padding_mask", None, "", query.dtype)
+        merged = canonical_mask(
+            key_padding_mask, "key_padding_mask", attn_mask, "attn_mask", query.dtype
+        )
         kind = None if merged is None else 1
         if attn_mask is None:
             return merged, kind

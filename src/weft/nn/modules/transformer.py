@@ -7,16 +7,19 @@ features), and return the same shape. Masks go to the attention as they are.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import weft
 from weft import Tensor
 from weft._typing import DeviceLike
+from weft.engine.api.deprecation import user_level
 from weft.engine.ir.dtype import DType
 from weft.errors import ShapeError
 from weft.nn import functional as F
 from weft.nn import init
+from weft.nn.functional.multihead_attention import canonical_mask
 from weft.nn.module.module import Module
 from weft.nn.modules.container import ModuleList
 from weft.nn.modules.dropout import Dropout
@@ -88,9 +91,21 @@ class _Layer(Module):
         for number in numbers:
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
+        known = {F.relu: 1, F.gelu: 2}
+        self.activation_relu_or_gelu = known.get(self.activation, 0)  # as PyTorch says it
 
     def _feed(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+
+
+def _of_one_type(
+    mask: Tensor | None, name: str, padding: Tensor | None, dtype: DType
+) -> tuple[Tensor | None, Tensor | None]:
+    """Both masks of an encoder; as numbers to add, with a warning, where only one of them is boolean."""
+    if mask is None or padding is None or mask.dtype is padding.dtype:
+        return mask, padding
+    padding = canonical_mask(padding, "src_key_padding_mask", mask, name, dtype)
+    return canonical_mask(mask, name, None, "", dtype), padding
 
 
 class TransformerEncoderLayer(_Layer):
@@ -115,7 +130,7 @@ class TransformerEncoderLayer(_Layer):
         Shape:
             (L, N, E) -> the same.
         """
-        given = (src_mask, src_key_padding_mask, is_causal)
+        given = (*_of_one_type(src_mask, "src_mask", src_key_padding_mask, src.dtype), is_causal)
 
         def to_itself(x: Tensor) -> Tensor:
             return self.dropout1(_attended(self.self_attn, x, x, *given))  # type: ignore[no-any-return]
@@ -203,6 +218,25 @@ def _copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(number)])
 
 
+def _why_not_nested(layer: Module) -> str:
+    """The reason for which PyTorch would not leave out padding in layers like this one; "" if it would."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    attention = layer.self_attn
+    reasons = (
+        (layer.norm_first, ".norm_first was True"),
+        (
+            not attention.batch_first,
+            ".self_attn.batch_first was not True(use batch_first for better inference performance)",
+        ),
+        (attention.in_proj_bias is None, ".self_attn was passed bias=False"),
+        (not layer.activation_relu_or_gelu, ".activation_relu_or_gelu was not True"),
+        (layer.norm1.eps != layer.norm2.eps, ".norm1.eps was not equal to encoder_layer.norm2.eps"),
+        (attention.num_heads % 2 == 1, ".self_attn.num_heads is odd"),
+    )
+    return next((f"encoder_layer{reason}" for holds, reason in reasons if holds), "")
+
+
 class TransformerEncoder(Module):
     """Copies of an encoder layer, one on another. Padded places are computed like others, in every mode."""
 
@@ -218,6 +252,13 @@ class TransformerEncoder(Module):
         self.layers = _copies(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        why_not = _why_not_nested(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not why_not
+        if enable_nested_tensor and why_not:
+            warnings.warn(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why_not}",
+                stacklevel=user_level(),
+            )
 
     def forward(
         self,
@@ -237,12 +278,13 @@ class TransformerEncoder(Module):
         Shape:
             (L, N, E) -> the same.
         """
+        mask, padding = _of_one_type(mask, "mask", src_key_padding_mask, src.dtype)
         for layer in self.layers:
             src = layer(
                 src,
                 src_mask=mask,
                 is_causal=bool(is_causal),
-                src_key_padding_mask=src_key_padding_mask,
+                src_key_padding_mask=padding,
             )
         return src if self.norm is None else self.norm(src)  # type: ignore[no-any-return]
 

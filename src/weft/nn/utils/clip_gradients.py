@@ -6,12 +6,12 @@ Both take an iterable of parameters; gradients and parameters change in place, o
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
+from weft.engine.api.deprecation import deprecated
 from weft.errors import ArgumentTypeError, GradientError
 
 Tensors = Tensor | Iterable[Tensor]
@@ -137,6 +137,9 @@ def clip_grad_norm_(
     return total
 
 
+@deprecated(
+    "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`."
+)
 def clip_grad_norm(
     parameters: Tensors,
     max_norm: float,
@@ -145,8 +148,6 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:
     """`clip_grad_norm_` under its older name; warns."""
-    message = "`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`."
-    warnings.warn(message, FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

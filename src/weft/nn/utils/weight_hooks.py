@@ -10,6 +10,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
+from weft.engine.api.deprecation import deprecated
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.linalg.norms import vector_norm
 from weft.nn import functional as F
@@ -118,6 +119,9 @@ def _take(module: Module, name: str, kind: Any) -> Any:
     )
 
 
+@deprecated(
+    "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`."
+)
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Split a weight into magnitude (`weight_g`) and direction (`weight_v`)."""
     _refuse_second(module, name, WeightNorm)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import Tensor
 from weft._typing import TensorLike
+from weft.engine.api.deprecation import user_level
 from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError
 from weft.optim.optimizer import Optimizer
 
@@ -66,6 +68,15 @@ class LRScheduler:
         """The rates at time `last_epoch`, one for each group."""
         raise NotImplementedError
 
+    def _warn_outside_step(self) -> None:
+        """Warn where a program asks `get_lr` for the rates, which advances some schedules."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=user_level(),
+            )
+
     def get_last_lr(self) -> list[float]:
         """The rates that were set last."""
         return self._last_lr
@@ -97,9 +108,13 @@ class LRScheduler:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
-        self._get_lr_called_within_step = True  # classes of packages warn where it is not
+        self._set_rates_now(closed)
+
+    def _set_rates_now(self, rates: Callable[[], list[float]] | None = None) -> None:
+        """Set what `rates`, or `get_lr`, says."""
+        self._get_lr_called_within_step = True  # `get_lr` warns where it is not
         try:
-            self._set(self.get_lr() if closed is None else closed())
+            self._set(self.get_lr() if rates is None else rates())
         finally:
             self._get_lr_called_within_step = False
 
@@ -137,9 +152,14 @@ def for_each_group(optimizer: Optimizer, value: object, name: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         return [copied(value) for _ in range(count)]
     if len(value) != count:
-        raise ArgumentError(
+        text = (
             f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups "
-            f"has {count}.",
+            f"has {count}."
+        )
+        if name == "lr_lambdas":
+            text = f"Expected {count} lr_lambdas, but got {len(value)}"
+        raise ArgumentError(
+            text,
             expected=f"{count} values, one per group",
             got=str(len(value)),
             fix="pass one number for all groups, or one for each",

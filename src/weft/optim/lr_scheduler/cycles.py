@@ -41,6 +41,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         low, wave = self.eta_min, 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [low + (base - low) * wave / 2 for base in self.base_lrs]
 
@@ -63,7 +64,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             while self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        self._set_rates_now()
 
     def _restart(self) -> None:
         self.step(0)
@@ -146,6 +147,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now; sets the momenta too."""
+        self._warn_outside_step()
         time = self.last_epoch
         if time > self.total_steps:
             raise ArgumentError(

@@ -85,6 +85,7 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now; sets the momenta too."""
+        self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         place = 1.0 + self.last_epoch / self.total_size - cycle
         rising = place <= self.step_ratio

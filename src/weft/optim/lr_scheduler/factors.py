@@ -33,6 +33,7 @@ class LambdaLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
         return [base * function(self.last_epoch) for base, function in pairs]
 
@@ -60,6 +61,7 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         if self._is_initial:
             return self._rates()
         pairs = zip(self._rates(), self.lr_lambdas, strict=True)
@@ -77,6 +79,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._rates()
         return [rate * self.gamma for rate in self._rates()]
@@ -101,6 +104,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         if self.last_epoch not in self.milestones:
             return self._rates()
         return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
@@ -132,6 +136,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return [rate * self.factor for rate in self._rates()]
         if self.last_epoch != self.total_iters:
@@ -174,6 +179,7 @@ class LinearLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         time, total = self.last_epoch, self.total_iters
         if time == 0:
             return [rate * self.start_factor for rate in self._rates()]
@@ -198,6 +204,7 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         if self._is_initial:
             return self._rates()
         return [rate * self.gamma for rate in self._rates()]
@@ -221,6 +228,7 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         time, total = self.last_epoch, self.total_iters
         if self._is_initial or time > total:
             return self._rates()
@@ -243,6 +251,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The rates now."""
+        self._warn_outside_step()
         time, low = self.last_epoch, self.eta_min
         if self._is_initial or time == 0:
             return self._rates()

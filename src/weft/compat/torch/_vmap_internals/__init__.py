@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from weft import func as _func
+from weft.engine.api.deprecation import warn_deprecated
 
 
 def _vmap(
@@ -38,9 +38,5 @@ def _vmap(
 
 def vmap(func: Callable[..., object], in_dims: object = 0, out_dims: object = 0) -> Any:
     """`weft.vmap`, with PyTorch's warning that it has moved."""
-    warnings.warn(
-        "torch._vmap_internals.vmap has moved: it is torch.vmap today",
-        FutureWarning,
-        stacklevel=2,
-    )
+    warn_deprecated("Please use `torch.vmap` instead of `torch._vmap_internals.vmap`.")
     return _vmap(func, in_dims, out_dims)
