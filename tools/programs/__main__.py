@@ -30,6 +30,7 @@ import numpy as np
 import research  # noqa: F401 - fills the table
 import specialties  # noqa: F401 - fills the table
 import trainers  # noqa: F401 - fills the table
+import transformed  # noqa: F401 - fills the table
 from table import FEW, MANY, PACKAGES, PROGRAMS, STEPS, TRAINED
 
 HERE = Path(__file__).resolve().parent
@@ -53,8 +54,8 @@ deep network far, also in float64. Where a package answers questions with what i
 ABSENT = """
 Not in the table, because PyTorch itself does not run them where the table is made (Python 3.11): learn2learn 0.2.0,
 which does not build; dgl 2.1.0, which imports `torchdata.datapipes`, gone since torchdata 0.10, and whose
-compiled libraries are those of PyTorch 2.0 to 2.2. Packages that import what compiles or quantizes models do not run
-on Weft: bayesian-torch 0.5.0 (`torch.quantization`), pytorch-pfn-extras 0.9.0 (`functorch.compile`).
+compiled libraries are those of PyTorch 2.0 to 2.2. torch-pruning 1.6.1 finds what hangs together by the records of
+the backward graph, and those are finer here (a convolution is several): it prunes too much.
 
 ## Where to go next
 
