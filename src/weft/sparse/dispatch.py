@@ -193,12 +193,20 @@ def _for_dense(root: object, gradient: object) -> Any:
     return gradient
 
 
+_NO_POINTER = "Cannot access data pointer of Tensor that doesn't have storage"
+_WORDS = {
+    "reshape": "reshape is not implemented for sparse tensors",
+    "storage": "Cannot access storage of SparseTensorImpl",
+    **dict.fromkeys(("tolist", "data_ptr"), _NO_POINTER),
+}
+
+
 def _undefined(
     name: str, args: tuple[int | SparseTensor, ...] | tuple[object, ...]
 ) -> NotDefinedError:
     found = [f"{list(value.shape)}" for value in args if isinstance(value, SparseTensor)]
     return NotDefinedError(
-        f"{name} is not defined on sparse tensors",
+        _WORDS.get(name, f"{name} is not defined on sparse tensors"),
         expected="what keeps zeros, such as mul, relu, sum or transpose, or a product of matrices",
         got=f"{name} of a sparse tensor of shape {', '.join(found)}" if found else name,
         fix="use .to_dense(), or .coalesce().values() for the entries",

@@ -410,7 +410,13 @@ class SparseTensor(Tensor, asks=False):
         return _above.shaping.get(self, index)
 
     def __setitem__(self, index: object, new: object) -> None:
-        raise no_memory(self)
+        error = no_memory(self)
+        raise ArgumentTypeError(
+            "Cannot assign to a sparse tensor",
+            expected=error.expected,
+            got=error.got,
+            fix=error.fix,
+        )
 
     def __deepcopy__(self, memo: dict[int, object]) -> SparseTensor:
         from copy import deepcopy

@@ -316,37 +316,60 @@ def decomposes_here(a: Tensor) -> bool:
     return not a._dtype.is_complex and max(a._shape[-2:]) <= MOST_ROWS_HERE and not is_on_meta(a)
 
 
-def check_converged(name: str, what: str, infos: np.ndarray) -> None:
-    """Errors: LinAlgError where an iteration did not converge, as for nan."""
-    if lapack_batches.any_failed(infos):
-        shape = f"matrices {list(infos.shape)}"
-        raise failure(name, f"{what} did not converge", shape, "check the input")
+def check_converged(name: str, a: Tensor, infos: np.ndarray) -> None:
+    """Errors: LinAlgError where an iteration on the matrices `a` did not converge, as for nan."""
+    if not lapack_batches.any_failed(infos):
+        return
+    place = int(np.flatnonzero(infos.reshape(-1))[0])
+    where_ = f"(Batch element {place}): " if infos.ndim else ""
+    failed = host.to_numpy(a).reshape(-1, *a._shape[-2:])[place]
+    why = f"is ill-conditioned or has too many repeated values (error code: {infos.flat[place]})"
+    if not np.isfinite(failed).all():
+        why = "contained non-finite values"
+    raise failure(
+        name,
+        f"{where_}The algorithm failed to converge because the input matrix {why}.",
+        f"matrices {list(a._shape)}",
+        "check the input",
+    )
 
 
 def thin_svd(a: Tensor) -> tuple[Any, Any, Any]:
     """(U, S, V^H) as values. Errors: LinAlgError."""
     if decomposes_here(a):
         left, values, right, infos = host.answering(lapack_decompositions.svd, matrices(a))
-        check_converged("linalg.svd", "SVD", infos)
+        check_converged("linalg.svd", a, infos)
         return left.tensor(), host.from_numpy(values), right.tensor()
     arrays = lapack("linalg.svd", np.linalg.svd, host.to_numpy(a), full_matrices=False)
     u, s, vh = (host.from_numpy(np.ascontiguousarray(array)) for array in arrays)
     return u, s, vh
 
 
-def check_regular(
-    name: str, infos: np.ndarray, text: str = "The diagonal element {} is zero"
-) -> None:
-    """Errors: LinAlgError on the first singular matrix."""
+_SINGULAR = (
+    "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is "
+    "singular."
+)
+_NO_SOLUTION = "The solver failed because the input matrix is singular."
+_NO_LATER_SOLUTION = (
+    "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
+_SINGULAR_IN = {
+    **dict.fromkeys(("torch.linalg.solve", "torch.linalg.solve_ex"), _NO_SOLUTION),
+    **dict.fromkeys(("torch.linalg.lu_factor", "torch.linalg.lu_factor_ex"), _NO_LATER_SOLUTION),
+}
+
+
+def check_regular(name: str, infos: np.ndarray) -> None:
+    """Errors: LinAlgError on the first singular matrix, in the words of the function `name`."""
     if not lapack_batches.any_failed(infos):
         return
     place = int(np.flatnonzero(infos.reshape(-1))[0])
-    where_ = f"(Batch element {place}): " if infos.ndim else ""
-    what = text.format(int(infos.reshape(-1)[place]))
+    where_, row = f"(Batch element {place}): " if infos.ndim else "", int(infos.reshape(-1)[place])
     raise failure(
         name,
-        f"{where_}{what}, the inversion could not be completed because the input matrix is singular.",
-        "a singular matrix",
+        where_ + _SINGULAR_IN.get(name, _SINGULAR).format(row),
+        f"a singular matrix: diagonal element {row} of its triangle is zero",
         "use linalg.pinv or linalg.lstsq",
     )
 

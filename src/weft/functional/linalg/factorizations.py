@@ -227,7 +227,7 @@ class LinalgEigh(Factored):
         """(w, V)."""
         if decomposes_here(a):
             values, vectors, infos = host.answering(lapack_decompositions.eigh, matrices(a), lower)
-            check_converged("linalg.eigh", "Eigenvalues", infos)
+            check_converged("linalg.eigh", a, infos)
             w, v = host.from_numpy(values), vectors.tensor()
         else:
             found = lapack(

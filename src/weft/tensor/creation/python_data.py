@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, TypeGuard
@@ -121,6 +121,20 @@ def _dtype_of_part(part: Tensor | np.ndarray) -> DType:
     return part._dtype if isinstance(part, Tensor) else dtype_of_array(part)
 
 
+_TEXTS = {str, bytes}
+
+
+def _no_text(data: object, kinds: Iterable[type]) -> ArgumentError | ArgumentTypeError:
+    """The error of text among numbers, or of nothing but text: PyTorch's classes differ."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    texts = sorted(kind.__name__ for kind in kinds if issubclass(kind, (str, bytes)))
+    words = {"expected": "numbers", "got": texts[0], "fix": "convert text to numbers first"}
+    if isinstance(data, str) or not data:
+        return ArgumentError(f"too many dimensions '{texts[0]}'", **words)
+    return ArgumentTypeError(f"new(): invalid data type '{texts[0]}'", **words)
+
+
 def _dtype_of_type(kind: DType | type) -> DType:
     if isinstance(kind, DType):
         return kind
@@ -137,12 +151,7 @@ def _dtype_of_type(kind: DType | type) -> DType:
     elif issubclass(kind, complex):
         return dtypes.get_default().to_complex()
     if issubclass(kind, (str, bytes)):
-        raise ArgumentError(
-            f"too many dimensions '{kind.__name__}'",
-            expected="numbers",
-            got=kind.__name__,
-            fix="convert text to numbers first",
-        )
+        raise _no_text("", {kind})
     raise DTypeError(
         f"Could not infer dtype of {kind.__name__}",
         expected="numbers, sequences of numbers or arrays",
@@ -154,6 +163,8 @@ def _dtype_of_type(kind: DType | type) -> DType:
 def infer(data: object) -> DType:
     """The dtype that PyTorch gives to a number or nested sequences of numbers."""
     kinds = _leaf_types(data) if isinstance(data, (list, tuple, range)) else {type(data)}
+    if kinds & _TEXTS:
+        raise _no_text(data, kinds)
     found = None
     for kind in kinds:
         dtype = _dtype_of_type(kind)
