@@ -36,6 +36,11 @@ def _stack(masks: bool) -> Any:
     return nn.TransformerEncoder(layer, 1)(x, **given)
 
 
+def iter_of_none() -> Any:
+    """A generator that another loop has used up."""
+    yield from ()
+
+
 CALLS: dict[str, tuple[Callable[[], Any], type[Warning], str]] = {
     "upsample": (
         lambda: F.upsample(_image(), scale_factor=2),
@@ -66,6 +71,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Warning], str]] = {
         lambda: nn.utils.clip_grad_norm([], 1.0),
         FutureWarning,
         "`torch.nn.utils.clip_grad_norm` is now deprecated",
+    ),
+    "clip_grad_norm_": (
+        lambda: nn.utils.clip_grad_norm_(iter_of_none(), 1.0),
+        UserWarning,
+        "`parameters` is an empty generator, no gradient clipping will occur.",
     ),
     "NLLLoss2d": (nn.NLLLoss2d, FutureWarning, "`NLLLoss2d` has been deprecated."),
     "Hardtanh": (

@@ -6,12 +6,14 @@ Both take an iterable of parameters; gradients and parameters change in place, o
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
+from types import GeneratorType
 
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
-from weft.engine.api.deprecation import deprecated
+from weft.engine.api.deprecation import deprecated, user_level
 from weft.errors import ArgumentTypeError, GradientError
 
 Tensors = Tensor | Iterable[Tensor]
@@ -131,6 +133,9 @@ def clip_grad_norm_(
     operation.
     """
     parts = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if isinstance(parameters, GeneratorType) and not parts:
+        text = "`parameters` is an empty generator, no gradient clipping will occur."
+        warnings.warn(text, UserWarning, stacklevel=user_level())
     pairs = [(part.grad, part) for part in parts if part.grad is not None]
     total = _checked(_total_norm(pairs, norm_type), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parts, max_norm, total)
