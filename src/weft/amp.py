@@ -20,7 +20,7 @@ from weft import Tensor
 from weft._build.lazy import gather as _gather
 from weft.engine.api.api_function import publish
 from weft.engine.api.deprecation import user_level, warn_deprecated
-from weft.engine.dispatch.torch_function import enter_mode, leave_mode
+from weft.engine.dispatch.torch_function import ask_types, enter_mode, leave_mode
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.overrides import see_products
@@ -289,7 +289,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         if target is None:
             return NotImplemented
         named = {key: _cast(value, target) for key, value in (kwargs or {}).items()}
-        return func.function(*(_cast(value, target) for value in args), **named)
+        return ask_types(func, tuple(_cast(value, target) for value in args), named)
 
 
 def autocast_decorator(

@@ -12,6 +12,7 @@ from weft.distributed.group import ProcessGroup
 from weft.distributed.world import current_world, init_process_group, is_initialized, new_group
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DeviceError
+from weft.io.saving import FileForm, add_form
 
 Nested = Sequence[Any]  # lists of lists of ranks
 Axis = int | tuple[int, ...]  # a dimension of a mesh, or several as one
@@ -37,6 +38,11 @@ def known_mesh(ranks: Nested, names: Sequence[str] | None) -> DeviceMesh | None:
         if stands and mesh.mesh.tolist() == ranks and mesh.mesh_dim_names == wanted:
             return mesh
     return None
+
+
+def mesh_of(device_type: str, ranks: Nested, names: Sequence[str] | None) -> DeviceMesh:
+    """The mesh of some ranks and names that the program has, or a new one; all ranks make it alike."""
+    return known_mesh(ranks, names) or DeviceMesh(device_type, ranks, mesh_dim_names=names)
 
 
 class DeviceMesh:
@@ -143,6 +149,10 @@ class DeviceMesh:
             return NotImplemented
         ours, theirs = ((m.device_type, m.mesh.tolist(), m.mesh_dim_names) for m in (self, other))
         return ours == theirs
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The mesh of these ranks and names that the program which reads it has, or a new one."""
+        return mesh_of, tuple(_parts_of(self))
 
     def __enter__(self) -> DeviceMesh:
         """The mesh, which distributed tensors lie over unless another one is named."""
@@ -391,6 +401,15 @@ class DeviceMesh:
                 fix="pass a group for each dimension",
             )
         return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)
+
+
+def _parts_of(mesh: DeviceMesh) -> list[Any]:
+    """The plain values that `mesh_of` makes a mesh of."""
+    names = None if mesh.mesh_dim_names is None else list(mesh.mesh_dim_names)
+    return [mesh.device_type, mesh.mesh.tolist(), names]
+
+
+add_form("DeviceMesh", FileForm(DeviceMesh, _parts_of, mesh_of))
 
 
 class _NoDimension(ArgumentError, KeyError):

@@ -324,7 +324,23 @@ def new_subgroups(
             fix="pass a group_size that divides the number of ranks",
         )
     lists = [ranks[first : first + size] for first in range(0, len(ranks), size)]
+    if len(ranks) < get_world_size():  # ranks outside divide groups of their own, or call nothing
+        return _subgroups_of_members(lists, timeout)
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+def _subgroups_of_members(
+    lists: Sequence[Sequence[int]], timeout: timedelta | None
+) -> tuple[ProcessGroup | NonMember, list[ProcessGroup | NonMember]]:
+    """A group for each list of ranks, made by its members alone; this process's own, and all."""
+    made = [
+        new_group(ranks, timeout, use_local_synchronization=True)
+        if get_rank() in ranks
+        else NON_GROUP_MEMBER
+        for ranks in lists
+    ]
+    own = next((group for group in made if isinstance(group, ProcessGroup)), NON_GROUP_MEMBER)
+    return own, made
 
 
 class Backend(str):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from weft.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from weft.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import weft
@@ -143,14 +143,18 @@ def test_words_for_what_cannot_be(mesh: DeviceMesh) -> None:
     x = distribute_tensor(weft.ones(2, 2), mesh, [Shard(0)])
     with pytest.raises(TypeError, match="got mixed Tensor and DTensor"):
         x + weft.ones(2, 2)
-    with pytest.raises(ValueError, match="only Shard and Replicate are supported"):
-        distribute_tensor(weft.ones(2), mesh, [Partial()])
+    with pytest.raises(ValueError, match="Cannot distribute a DTensor with placements"):
+        distribute_tensor(x, mesh, [Replicate()])
+    with pytest.raises(RuntimeError, match="should be used to distribute leaf tensors"):
+        distribute_tensor(weft.ones(2, requires_grad=True) * 2, mesh, [Shard(0)])
+    with pytest.raises(ValueError, match="must have the same length as `device_mesh.ndim`"):
+        distribute_tensor(weft.ones(2), mesh, [Shard(0), Shard(0)])
+    with pytest.raises(RuntimeError, match="pass both shape and stride at the same time"):
+        DTensor.from_local(weft.ones(2), mesh, [Shard(0)], shape=(2,))
     with pytest.raises(ValueError, match="placements is needed to be specified"):
         x.redistribute()
     with pytest.raises(RuntimeError, match="cannot be written to so"):
         x.cumsum_(0)
-    with pytest.raises(RuntimeError, match="is not a tensor to be saved"):
-        x.__reduce_ex__(4)
     with pytest.raises(RuntimeError, match="only support nn.Linear and nn.Embedding"):
         parallelize_module(nn.LayerNorm(2), mesh, ColwiseParallel())
     with pytest.raises(TypeError, match=r"Expect Union\[ParallelStyle"):

@@ -110,6 +110,11 @@ class FunctionNode(GradientFunction):
         backward = self.function.backward
         if self.function.vjp is not no_vjp:
             backward = _only_vjp(self.function)
+        if self._made_over_ranks is not None:
+            cotangents = [
+                part if layout is None or part is None else layout.laid(part)
+                for layout, part in zip(self._made_over_ranks, cotangents, strict=True)
+            ]
         returned = (
             backward(self.ctx, cotangents[0])
             if len(cotangents) == 1
@@ -129,8 +134,14 @@ class FunctionNode(GradientFunction):
                 where=self.where,
             )
         for index in range(count):
-            parts[index] = self._checked(index, parts[index])
+            parts[index] = self._checked(index, self._own_part(index, parts[index]))
         return parts
+
+    @cython.cfunc
+    def _own_part(self, index: cython.Py_ssize_t, part: object) -> object:
+        """This rank's part of a gradient, where the argument is a tensor over several ranks."""
+        layout = None if self._given_over_ranks is None else self._given_over_ranks[index]
+        return part if layout is None or not isinstance(part, Tensor) else layout.part(part)
 
     @cython.cfunc
     def _checked(self, index: cython.Py_ssize_t, part: object) -> object:

@@ -128,6 +128,8 @@ def attach(
         record._inputs = _type_of(arguments[0])
     else:
         record._inputs = _types_of(arguments)
+    record._given_over_ranks = _over_ranks(arguments)
+    record._made_over_ranks = _over_ranks(outputs if isinstance(outputs, tuple) else (outputs,))
     code: cython.pointer(PyObject) = caller(cython.address(record.offset_in_code))
     record.code = None if code == cython.NULL else cython.cast(object, code)
     if isinstance(outputs, Tensor) and ctx._saved is NOTHING and ctx._dirty is NOTHING:
@@ -136,6 +138,16 @@ def attach(
             _count(record, arguments, [outputs])
         return _output(ctx, record, outputs, 0, arguments)
     return _attach_several(ctx, record, arguments, outputs)
+
+
+@cython.cfunc
+def _over_ranks(values: tuple) -> tuple | None:
+    """The layouts of cotangents of tensors of which this rank has a part (DTensor); None for others, and where there
+    is none."""
+    for given in values:
+        if type(given) is not Tensor and hasattr(given, "over_ranks_cotangents"):
+            return tuple([getattr(one, "over_ranks_cotangents", None) for one in values])
+    return None
 
 
 def _count(record: FunctionNode, arguments: tuple, tensors: list) -> None:

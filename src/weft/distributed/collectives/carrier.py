@@ -8,6 +8,7 @@ different places agree on how many (`agree_on_several`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -96,8 +97,7 @@ def _gather(part: _Part, data: Array) -> Steps[None]:
 
 
 def _all_to_all(part: _Part, data: Array) -> Steps[None]:
-    shape = part.operand.shape
-    row = data.itemsize * (data.size // max(shape[0], 1))
+    row = data.itemsize * math.prod(part.operand.shape[1:])  # also where this rank sends nothing
     return exchanged(
         part.group,
         part.call,

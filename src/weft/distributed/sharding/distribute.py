@@ -10,9 +10,14 @@ from weft.distributed.collectives.carrier import record
 from weft.distributed.device_mesh import DeviceMesh, current_mesh
 from weft.distributed.placements import Placement, Replicate
 from weft.distributed.sharding.dtensor import DTensor, Function
-from weft.distributed.sharding.layout import MeshLayout, need_group, need_placements
+from weft.distributed.sharding.layout import (
+    MeshLayout,
+    Placements,
+    need_group,
+    need_placements,
+)
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, GradientError
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
 
@@ -36,7 +41,7 @@ def distribute_tensor(
         src_data_rank: the rank whose values count; None: each has its own. Default: 0.
 
     Raises:
-        ValueError for Partial.
+        RuntimeError for a tensor with a history; ValueError for a DTensor that lies otherwise.
 
     Example:
         >>> import weft
@@ -52,15 +57,16 @@ def distribute_tensor(
     mesh = current_mesh() if device_mesh is None else device_mesh
     whole_on_all = [Replicate()] * mesh.ndim
     found = need_placements(whole_on_all if placements is None else placements, mesh, tensor.ndim)
-    if any(p.is_partial() for p in found):
-        raise ArgumentError(
-            "distribute_tensor: only Shard and Replicate are supported",
-            expected="Shard(dim) or Replicate()",
-            got=str(list(found)),
-            fix="make a partial tensor with DTensor.from_local",
-        )
     if isinstance(tensor, DTensor):
-        return tensor.redistribute(mesh, found)
+        _need_same(tensor, mesh, found)
+        return tensor
+    if not tensor.is_leaf:
+        raise GradientError(
+            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!",
+            expected="a tensor without a history",
+            got=f"the result of {tensor.grad_fn}",
+            fix="call DTensor.from_local, which has a derivative, or detach()",
+        )
     layout = MeshLayout(mesh, found, tuple(tensor.shape))
     with weft.no_grad():
         whole_tensor = tensor.detach()
@@ -68,9 +74,32 @@ def distribute_tensor(
             for dim in range(mesh.ndim):
                 group = need_group(mesh.get_group(dim))
                 whole_tensor = record("broadcast", whole_tensor, group, root=src_data_rank)
-        made = DTensor(layout.own_part(whole_tensor).clone(), layout, tensor.requires_grad)
+        part = layout.own_part(whole_tensor).clone()
+        for dim, placement in enumerate(found):
+            if placement.is_partial("sum"):  # of which each rank of the line has as much
+                part = part / mesh.size(dim)
+        made = DTensor(part, layout, tensor.requires_grad)
     made._is_param = isinstance(tensor, Parameter)
     return made
+
+
+def _need_same(tensor: DTensor, mesh: DeviceMesh, placements: Placements) -> None:
+    """Errors: ValueError for a tensor that lies over another mesh, or otherwise."""
+    if tensor.device_mesh != mesh:
+        differs = f"device mesh {tensor.device_mesh} to a different device mesh {mesh}."
+    elif tensor.placements != placements:
+        differs = (
+            f"placements {tensor.placements} to a different placements {list(placements)}. "
+            "do you want to call `redistribute` instead?"
+        )
+    else:
+        return
+    raise ArgumentError(
+        f"Cannot distribute a DTensor with {differs}",
+        expected="a plain tensor",
+        got="a DTensor",
+        fix="call redistribute(placements=...)",
+    )
 
 
 def distribute_module(

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import weft
 from weft.autograd import grad as plain_grad
 from weft.distributed.collectives.carrier import record
 from weft.distributed.collectives.reduction import ReduceOp
-from weft.distributed.device_mesh import DeviceMesh, known_mesh
+from weft.distributed.device_mesh import DeviceMesh, current_mesh, mesh_of
 from weft.distributed.placements import Partial, Placement, Replicate, Shard, _StridedShard
 from weft.distributed.sharding.layout import (
     MeshLayout,
     Placements,
     first_of,
+    need_alike,
+    need_both,
     need_group,
     need_placements,
 )
@@ -256,7 +258,7 @@ class DTensor(Tensor):
     @staticmethod
     def from_local(
         local_tensor: Tensor,
-        device_mesh: DeviceMesh,
+        device_mesh: DeviceMesh | None = None,
         placements: Sequence[Placement] | None = None,
         *,
         run_check: bool = False,
@@ -270,20 +272,28 @@ class DTensor(Tensor):
 
         Args:
             local_tensor: this rank's part.
-            device_mesh: the mesh.
+            device_mesh: the mesh; None: that of the context, or of all ranks.
             placements: for each dimension of the mesh, how the tensor lies along it; None: as
                 now, or replicated.
-            run_check: True: replicated parts become those of the first rank. Default: False.
+            run_check: True: ranks compare what they give, and replicated parts become those of the first rank.
+                Default: False.
             shape: the shape of the whole; None: all ranks give as much.
             stride: accepted with `shape`; None: in row-major order.
             grad_placements: how the cotangent lies; None: as the values.
+
+        Raises:
+            ValueError (and RuntimeError) for a shape without strides, or the reverse; with `run_check` where ranks give
+            tensors of different shapes, strides or types.
         """
+        device_mesh = current_mesh() if device_mesh is None else device_mesh
+        need_both(shape, stride)
         given = [Replicate()] * device_mesh.ndim if placements is None else placements
         found = need_placements(given, device_mesh, local_tensor.ndim)
         layout = MeshLayout(
             device_mesh, found, tuple(shape or _whole_shape(local_tensor, device_mesh, found))
         )
         if run_check:
+            need_alike(local_tensor, layout)
             local_tensor = _of_first_ranks(local_tensor, layout)
         if grad_placements is not None:
             laid, lies = (
@@ -369,21 +379,10 @@ class DTensor(Tensor):
 
         return disabled(Tensor.register_hook, (), (self, on_part))
 
-    def as_cotangent(self, part: Tensor) -> DTensor:
-        """This rank's part of a cotangent of this tensor, as a tensor over its mesh.
-
-        Args:
-            part: the part, as backward passes have it.
-        """
-        return wrap(local(part), self.spread.of_cotangents())
-
-    def part_of_cotangent(self, value: Tensor) -> Any:
-        """This rank's part of a cotangent of this tensor, as backward passes have it.
-
-        Args:
-            value: the cotangent: over a mesh, whole, or the part itself.
-        """
-        return local(_part_like(value, self.spread.of_cotangents()))
+    @property
+    def over_ranks_cotangents(self) -> Cotangents:
+        """The layout of this tensor's cotangents, for functions that see them as tensors over ranks."""
+        return Cotangents(self.spread.of_cotangents())
 
     def register_post_accumulate_grad_hook(self, hook: Function) -> Any:  # type: ignore[override]
         """Call a function with the tensor once a backward pass has added to its gradient.
@@ -413,16 +412,26 @@ class DTensor(Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        raise NotDefinedError(
-            "DTensor: the part of one rank is not a tensor to be saved",
-            expected="a whole tensor, or a distributed checkpoint",
-            got=f"{list(self.spread.local_shape)} of {list(self.shape)}",
-            fix="call weft.distributed.checkpoint.save, or full_tensor() on all ranks",
-        )
+        """As in PyTorch: this rank's part, and where it belongs."""
+        return _made_of, tuple(_parts_of(self))
 
     def __repr__(self, **options: object) -> str:
         part = repr(local(self))
         return f"DTensor(local_tensor={part}, device_mesh={self.device_mesh}, placements={self.placements})"
+
+
+class Cotangents(NamedTuple):
+    """Cotangents of a tensor over a mesh: as backward passes have them, and as functions of programs see them."""
+
+    layout: MeshLayout
+
+    def laid(self, part: Tensor) -> DTensor:
+        """A cotangent over the mesh, of this rank's part."""
+        return wrap(local(part), self.layout)
+
+    def part(self, value: Tensor) -> Any:
+        """This rank's part of a cotangent: over a mesh, whole, or the part itself."""
+        return local(_part_like(value, self.layout))
 
 
 add_plain_kind(DTensor)
@@ -503,7 +512,37 @@ def _copied(func: Function, args: Arguments, kwargs: Named) -> Any:
     return target
 
 
-answers: dict[str, Function] = {"copy_": _copied}  # before rules; NotImplemented where they are to
+def _made_like(func: Function, args: Arguments, kwargs: Named) -> Any:
+    """A new tensor over the mesh of another: of its shape as it lies, of another one whole on all ranks."""
+    source = args[0]
+    if not isinstance(source, DTensor):
+        return NotImplemented
+    given = (kwargs["size"], *args[1:]) if "size" in kwargs else args[1:]
+    is_listed = bool(given) and not isinstance(given[0], int)
+    shape, rest = (tuple(given[0]), given[1:]) if is_listed else (given, ())
+    layout = source.spread.of_cotangents()
+    if shape != source.spread.shape:
+        everywhere = (Replicate(),) * layout.mesh.ndim
+        layout = MeshLayout(layout.mesh, everywhere, shape)
+    named = {key: value for key, value in kwargs.items() if key not in ("size", "requires_grad")}
+    made = wrap(func(local(source), layout.local_shape, *rest, **named), layout)
+    return made.requires_grad_(bool(kwargs.get("requires_grad", False)))
+
+
+def _made_with_strides(func: Function, args: Arguments, kwargs: Named) -> Any:
+    """The same of `new_empty_strided`: a tensor over a mesh is dense."""
+    named = {key: value for key, value in kwargs.items() if key != "stride"}
+    return _made_like(_new_empty, args[:2], named)
+
+
+_new_empty: Any = Tensor.new_empty
+
+
+answers: dict[str, Function] = {  # before rules; NotImplemented where they are to
+    "copy_": _copied,
+    **dict.fromkeys(("new_empty", "new_full", "new_ones", "new_zeros"), _made_like),
+    "new_empty_strided": _made_with_strides,
+}
 
 
 def answer(func: Function, args: Arguments, kwargs: Named) -> Any:
@@ -628,12 +667,19 @@ def _computed(func: Function, name: str, writes: bool, args: Arguments, kwargs: 
     tensors = [leaves[n] for n in places]
     layouts = _layouts(name, tensors)
     plan = RULES.get(name, whole)(*args, **kwargs)
+    if len(plan.operands) != len(tensors):  # numbers are given as tensors
+        plan = whole(*args, **kwargs)
     chosen, placements = place_in(plan, layouts, name) if writes else place(plan, layouts)
     parts = [
         moved(local(x), layout, wanted, placements)
         for x, layout, wanted in zip(tensors, layouts, chosen, strict=True)
     ]
     mesh = layouts[0].mesh
+    if name not in RULES:  # it may read memory in order, as `as_strided` does
+        parts = [
+            part.contiguous() if layout.placements != wanted else part
+            for part, layout, wanted in zip(parts, layouts, chosen, strict=True)
+        ]
     if plan.call is not None and not writes:
         lie = [layout._replace(placements=p) for layout, p in zip(layouts, chosen, strict=True)]
         made = plan.call(parts, lie, MeshLayout(mesh, placements, plan.shape))
@@ -677,7 +723,7 @@ def _made_of(
     is_parameter: bool,
 ) -> DTensor:
     """The tensor of its parts, over the mesh of these ranks and names: one that the program has, or a new one."""
-    mesh = known_mesh(ranks, names) or DeviceMesh(device_type, ranks, mesh_dim_names=names)
+    mesh = mesh_of(device_type, ranks, names)
     placements = tuple(_PLACEMENTS[name](**options) for name, options in lies)  # type: ignore[arg-type]
     made = DTensor(part, MeshLayout(mesh, placements, tuple(shape)), requires_grad)
     made._is_param = is_parameter

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.objects import all_gather_object
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import (
@@ -231,8 +232,15 @@ def need_placements(
     fits = all(isinstance(p, (Shard, Replicate, Partial)) for p in found)
     if len(found) == mesh.ndim and fits and all(_has(p, ndim) for p in found):
         return found
+    if len(found) != mesh.ndim:
+        problem = (
+            "`placements` must have the same length as `device_mesh.ndim`! "
+            f"Found placements length: {len(found)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    else:
+        problem = f"DTensor: a tensor cannot lie as {list(found)} over {mesh}"
     raise ArgumentError(
-        f"DTensor: a tensor cannot lie as {list(found)} over {mesh}",
+        problem,
         expected=f"{mesh.ndim} placements: Shard of a dimension, Replicate() or Partial()",
         got=str(list(found)),
         fix="name one placement for each dimension of the mesh",
@@ -248,3 +256,30 @@ def _counted(placement: Placement, ndim: int | None) -> Placement:
 def _has(placement: Placement, ndim: int | None) -> bool:
     is_other = not isinstance(placement, Shard) or ndim is None
     return is_other or 0 <= placement.dim < ndim  # type: ignore[attr-defined, operator]
+
+
+def need_both(shape: Sequence[int] | None, stride: object) -> None:
+    """Errors: RuntimeError for a shape without strides, or the reverse."""
+    if (shape is None) != (stride is None):
+        raise ArgumentError(
+            f"Found shape:{shape}, stride:{stride}. Please pass both shape and stride at the same time.",
+            expected="shape= and stride=, or neither",
+            got="one of them",
+            fix="pass shape=whole.shape, stride=whole.stride()",
+        )
+
+
+def need_alike(part: Tensor, layout: MeshLayout) -> None:
+    """Errors: ValueError on all ranks where they give tensors of different shapes, strides or types."""
+    own = [list(part.shape), list(part.stride()), part.dtype.name, part.requires_grad]
+    for dim in range(layout.mesh.ndim):
+        group = need_group(layout.group(dim))
+        said: list[Any] = [None] * group.size()
+        all_gather_object(said, own, group)
+        if any(one != said[0] for one in said):
+            raise ArgumentError(
+                "Inconsistent tensor metadata (including shape and stride) across ranks.",
+                expected="parts of one shape, stride and dtype",
+                got=", ".join(f"rank {rank}: {one}" for rank, one in enumerate(said)),
+                fix="give equal parts, or leave run_check out and pass shape= and stride=",
+            )

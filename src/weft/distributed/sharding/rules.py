@@ -147,13 +147,14 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, *rest: object, **kwargs: object
 ) -> ShardingPlan:
     """(..., L, E), (..., S, E), (..., S, V) -> (..., L, V), whole but for what comes first."""
-    batch: Labels = list(range(len(query.shape) - 2))
-    same = query.shape[:-2] == key.shape[:-2]
+    operands = [query, key, value, *tensors_of(rest, kwargs)]  # the last may be a mask
+    inner = 3 if kwargs.get("enable_gqa") else 2  # heads of keys may serve several of queries
+    labels, batch = _broadcast([x.shape[:-inner] for x in operands])
     names = [
-        [*(batch if same else [None] * (len(x.shape) - 2)), None, None] for x in (query, key, value)
+        [*own, *[None] * (len(x.shape) - len(own))] for x, own in zip(operands, labels, strict=True)
     ]
-    more = [[None] * len(x.shape) for x in tensors_of(rest, kwargs)]
-    return ShardingPlan([*names, *more], [*(batch if same else [None] * len(batch)), None, None])
+    ndim = max(len(x.shape) for x in operands[:3])
+    return ShardingPlan(names, [*batch, *[None] * (ndim - len(batch))])
 
 
 # -- reductions and what goes along one dimension ----------------------------------------------------------------------
@@ -271,7 +272,8 @@ def unsqueeze(input: Tensor, dim: int) -> ShardingPlan:
 
 def squeeze(input: Tensor, dim: Dims = None) -> ShardingPlan:
     """Without dimensions of one element."""
-    ones = {n for n in _dims(len(input.shape), dim) if input.shape[n] == 1}
+    named = set[int]() if dim == () else _dims(len(input.shape), dim)
+    ones = {n for n in named if input.shape[n] == 1}
     labels = _own_labels(input, ones)
     kept = [n for n in range(len(labels)) if n not in ones]
 

@@ -91,7 +91,6 @@ _NEVER = frozenset(
         "randn",
         "randint",
         "randperm",
-        "complex",
         "polar_",
         "as_subclass",
         "make_subclass",

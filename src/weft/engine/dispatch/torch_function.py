@@ -331,6 +331,12 @@ def ask(public: object, relevant, args: tuple, kwargs: dict):
     return _ask_types(public, answering_of(relevant), args, kwargs)
 
 
+def ask_types(public: object, args: tuple, kwargs: dict):
+    """The answer of the types among the arguments, or the result where there are none; no mode is asked."""
+    found: list = [] if _muted.get() else answering_of((*args, *kwargs.values()))
+    return _ask_types(public, found, args, kwargs) if found else public.function(*args, **kwargs)
+
+
 @cython.cfunc
 def _ask_types(public: object, found: list, args: tuple, kwargs: dict) -> object:
     if not found:

@@ -98,22 +98,13 @@ class BackwardHookFunction(Function):
     def forward(ctx: Any, callback: Callable[..., object], *tensors: Tensor) -> Any:
         """The tensors as they are, under new gradient edges."""
         ctx.callback = callback
-        ctx.over_ranks = [
-            tensor.detach() if hasattr(tensor, "as_cotangent") else None for tensor in tensors
-        ]
         ctx.set_materialize_grads(False)
         return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
-        """The cotangents as the callback returns them; it sees those of tensors over several ranks as such."""
-        if not any(owner is not None for owner in ctx.over_ranks):
-            return (None, *ctx.callback(cotangents))
-        pairs = zip(ctx.over_ranks, cotangents, strict=True)
-        seen = [c if owner is None or c is None else owner.as_cotangent(c) for owner, c in pairs]
-        pairs = zip(ctx.over_ranks, ctx.callback(tuple(seen)), strict=True)
-        parts = [c if o is None or c is None else o.part_of_cotangent(c) for o, c in pairs]
-        return (None, *parts)
+        """The cotangents as the callback returns them."""
+        return (None, *ctx.callback(cotangents))
 
 
 def observe(
