@@ -91,8 +91,8 @@ def test_classes_of_scripts_can_be_named_and_not_made(name):
 
 
 def test_names_of_sharding_refuse_to_be_made():
-    with pytest.raises(RuntimeError, match="there is no ZeroRedundancyOptimizer yet"):
-        weft.distributed.optim.ZeroRedundancyOptimizer([])
+    with pytest.raises(RuntimeError, match="there is no DistributedOptimizer yet"):
+        weft.distributed.optim.DistributedOptimizer([])
 
 
 def test_programs_give_tensors_methods():

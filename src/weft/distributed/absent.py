@@ -35,8 +35,8 @@ _STAGES = (
 MODULES = {
     name: {"distributed.absent": names}
     for name, names in {
-        "optim": "DistributedOptimizer ZeroRedundancyOptimizer as_functional_optim",
-        "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
+        "optim": "DistributedOptimizer as_functional_optim",
+        "optim.zero_redundancy_optimizer": "",
         "tensor": "",
         "tensor._utils": "",
         "tensor._dtensor_spec": "",
@@ -135,6 +135,8 @@ MODULES["algorithms.model_averaging.averagers"]["distributed.nn.local_sgd"] = (
 )
 MODULES["algorithms.model_averaging.utils"]["distributed.nn.local_sgd"] = "average_parameters"
 MODULES["optim"]["distributed.nn.local_sgd"] = "PostLocalSGDOptimizer"
+for _name in ("optim", "optim.zero_redundancy_optimizer"):
+    MODULES[_name]["distributed.nn.zero_redundancy"] = "ZeroRedundancyOptimizer"
 SENT = (
     "AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions "
     "GatherOptions ProcessGroupGloo ReduceOptions ReduceScatterOptions ScatterOptions record_comm shrink_group"

@@ -106,6 +106,22 @@ def operations() -> dict[str, Any]:
     return found
 
 
+def moves() -> dict[str, Any]:
+    """Values that change on the way from one layout over two dimensions to another: none."""
+    mesh = init_device_mesh("cpu", (2, WORLD // 2))
+    ways = (Shard(0), Shard(1), Replicate(), Partial())
+    layouts = [[first, second] for first in ways for second in ways]
+    whole_value, changed = numbers(0, 5, 3), []
+    for before in layouts if IS_OURS else []:  # PyTorch refuses some, and errs in others
+        x = distribute_tensor(whole_value, mesh, before)
+        for after in layouts:
+            moved = x.redistribute(mesh, after)
+            close = torch.allclose(moved.full_tensor(), whole_value, atol=1e-6)
+            if not close or list(moved.placements) != after:
+                changed.append(f"{before} {after}")
+    return {"changed": changed}
+
+
 def attention() -> list[Any]:
     """Whole results and gradients of attention whose batches or heads are shared out, and of masks."""
     found = []
@@ -191,5 +207,5 @@ if __name__ == "__main__":
     IS_OURS = hasattr(torch, "realize")
     dist.init_process_group("gloo")
     MESH = init_device_mesh("cpu", (WORLD,))
-    parts = (functions, operations, attention, read_again, refused, groups)
+    parts = (functions, operations, moves, attention, read_again, refused, groups)
     finish({part.__name__: part() for part in parts})

@@ -9,7 +9,7 @@ import pytest
 
 from ranks import needs_mpi
 
-PARTS = ["functions", "operations", "attention", "read_again", "groups"]
+PARTS = ["functions", "operations", "moves", "attention", "read_again", "groups"]
 Results = Callable[[str, str, int], list[Any]]
 
 

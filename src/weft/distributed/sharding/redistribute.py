@@ -166,9 +166,13 @@ def _is_shared_out(
     layout: MeshLayout, now: Sequence[Placement], then: Placements, dim: int
 ) -> bool:
     """True if another dimension of the mesh shares out, before or afterwards, what this one did or is to."""
-    touched = {p.dim for p in (now[dim], then[dim]) if isinstance(p, Shard)}
-    others = [p for k in range(len(now)) if k != dim for p in (now[k], then[k])]
-    return any(isinstance(p, Shard) and p.dim in touched for p in others)
+    touched = _shared_out(now[dim], then[dim])
+    return any(touched & _shared_out(now[k], then[k]) for k in range(len(now)) if k != dim)
+
+
+def _shared_out(*placements: Placement) -> set[int]:
+    """The dimensions of a tensor that some placements share out."""
+    return {placement.dim for placement in placements if isinstance(placement, Shard)}
 
 
 def redistribute(local: Tensor, layout: MeshLayout, placements: Sequence[Placement]) -> Any:
@@ -182,9 +186,10 @@ def redistribute(local: Tensor, layout: MeshLayout, placements: Sequence[Placeme
         if not dirty[dim] or placement.is_replicate():
             continue
         target = then[dim]
-        outer = innermost_last[: innermost_last.index(dim)]
         waits = isinstance(target, Shard) and any(
-            dirty[k] and then[k].is_shard(target.dim) for k in outer
+            dirty[k] and target.dim in _shared_out(now[k], then[k])
+            for k in range(len(now))
+            if k != dim
         )
         if placement.is_partial("sum") and isinstance(target, Shard) and not waits:
             local, now[dim] = _scattered(local, target.dim, need_group(group)), target
