@@ -23,7 +23,7 @@ _WRAPPING = (
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
 _SAVED = (
-    "LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem "
+    "LoadPlan LoadPlanner ReadItem SavePlan SavePlanner StorageReader StorageWriter "
     "QuantizedHuggingFaceStorageReader"
 )
 _EXPERIMENTS = "context_parallel register_sharding"
@@ -86,8 +86,7 @@ MODULES = {
         "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
         "checkpoint.state_dict": "",
-        "checkpoint.planner": "LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner WriteItem "
-        "WriteItemType",
+        "checkpoint.planner": "LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner",
         "checkpoint.staging": "",
         "checkpoint.stateful": "",
         "checkpoint.state_dict_loader": "",
@@ -168,11 +167,16 @@ MODULES["checkpoint.state_dict"]["distributed.checkpoints.state_dicts"] = (
 _METADATA = (
     "BytesStorageMetadata ChunkStorageMetadata Metadata TensorProperties TensorStorageMetadata"
 )
-MODULES["checkpoint"]["distributed.checkpoints.metadata"] = (
-    f"{_METADATA} DefaultLoadPlanner DefaultSavePlanner"
-)
-MODULES["checkpoint.metadata"]["distributed.checkpoints.metadata"] = _METADATA
-MODULES["checkpoint.default_planner"]["distributed.checkpoints.metadata"] = (
+MODULES["checkpoint"] |= {
+    "distributed.checkpoints.metadata": _METADATA,
+    "distributed.checkpoints.planners": "DefaultLoadPlanner DefaultSavePlanner WriteItem",
+}
+MODULES["checkpoint.planner"]["distributed.checkpoints.planners"] = "WriteItem WriteItemType"
+MODULES["checkpoint.metadata"] |= {
+    "distributed.checkpoints.metadata": _METADATA,
+    "distributed.checkpoints.planners": "MetadataIndex",
+}
+MODULES["checkpoint.default_planner"]["distributed.checkpoints.planners"] = (
     "DefaultLoadPlanner DefaultSavePlanner _EmptyStateDictLoadPlanner"
 )
 for _name in ("checkpoint", "checkpoint.api"):
@@ -192,7 +196,7 @@ MODULES["checkpoint"] |= {
     "distributed.checkpoints.reading": "load load_state_dict",
 }
 MODULES["checkpoint.format_utils"] |= {
-    "distributed.checkpoints.metadata": "_EmptyStateDictLoadPlanner",
+    "distributed.checkpoints.planners": "_EmptyStateDictLoadPlanner",
     "distributed.checkpoints.reading": "dcp_to_torch_save torch_save_to_dcp",
 }
 MODULES["checkpoint.filesystem"]["distributed.checkpoints.files"] = (

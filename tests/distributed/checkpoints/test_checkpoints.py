@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weft.distributed.checkpoint import format_utils
+from weft.distributed.checkpoint import DefaultLoadPlanner, DefaultSavePlanner, format_utils
+from weft.distributed.checkpoint.planner import WriteItemType
 
 import weft
 from ranks import needs_mpi, run
@@ -203,11 +204,6 @@ def test_planners_leave_alone_what_is_not_there_and_metadata_tells_what_is(tmp_p
     assert wanted["step"] == 7 and wanted["model"]["new"].item() == 4
     assert wanted["model"]["w"].tolist() == [[1.0] * 3] * 2
 
-    class Own(checkpoint.DefaultLoadPlanner):  # type: ignore[misc, name-defined]
-        pass
-
-    with pytest.raises(NotImplementedError, match="a planner of one's own has no effect"):
-        checkpoint.load(wanted, checkpoint_id=tmp_path, planner=Own())
     metadata = checkpoint.FileSystemReader(tmp_path).read_metadata()
     entries = metadata.state_dict_metadata
     assert sorted(entries) == ["model.s", "model.w", "step"]
@@ -216,3 +212,52 @@ def test_planners_leave_alone_what_is_not_there_and_metadata_tells_what_is(tmp_p
     assert entries["model.w"].properties.dtype is weft.float64
     assert [(c.offsets, c.sizes) for c in entries["model.w"].chunks] == [((0, 0), (2, 3))]
     assert isinstance(entries["step"], checkpoint.BytesStorageMetadata)
+
+
+class Renaming(DefaultSavePlanner):
+    """Writes the entries under other names, and tensors of float32 as float16."""
+
+    def set_up_planner(
+        self, state_dict: Any, storage_meta: object = None, is_coordinator: bool = False
+    ) -> None:
+        super().set_up_planner(
+            {f"foo_{key}": value for key, value in state_dict.items()}, storage_meta, is_coordinator
+        )
+
+    def resolve_data(self, write_item: Any) -> Any:
+        value = super().resolve_data(write_item)
+        return value if write_item.type == WriteItemType.BYTE_IO else value.half()
+
+
+class Renamed(DefaultLoadPlanner):
+    """Reads them from there."""
+
+    def set_up_planner(
+        self, state_dict: Any, metadata: Any = None, is_coordinator: bool = False
+    ) -> None:
+        assert "foo_model.w" in metadata.state_dict_metadata and is_coordinator
+        super().set_up_planner({f"foo_{key}": value for key, value in state_dict.items()}, metadata)
+
+
+def test_planners_of_programs_rename_and_convert_what_is_written(tmp_path: Path) -> None:
+    state = {"model": {"w": weft.full((2, 3), 1.5)}, "step": 7}
+    checkpoint.save(state, checkpoint_id=tmp_path, planner=Renaming())
+    entries = checkpoint.FileSystemReader(tmp_path).read_metadata().state_dict_metadata
+    assert sorted(entries) == ["foo_model.w", "foo_step"]
+    assert entries["foo_model.w"].properties.dtype is weft.float16
+    wanted = {"model": {"w": weft.zeros(2, 3)}}
+    checkpoint.load(wanted, checkpoint_id=tmp_path, planner=Renamed())
+    assert wanted["model"]["w"].tolist() == [[1.5] * 3] * 2
+
+
+def test_planners_that_say_who_writes_what_are_refused(tmp_path: Path) -> None:
+    class Placing(DefaultSavePlanner):
+        def create_global_plan(self, all_plans: Any) -> Any:
+            return all_plans
+
+    state = {"a": weft.ones(2)}
+    with pytest.raises(NotImplementedError, match="create_global_plan does has no effect here"):
+        checkpoint.save(state, checkpoint_id=tmp_path, planner=Placing())
+    with pytest.raises(NotImplementedError, match="such a planner has no effect here"):
+        checkpoint.load(state, checkpoint_id=tmp_path, planner=Renaming())
+    assert not list(tmp_path.iterdir())

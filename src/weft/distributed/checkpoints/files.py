@@ -29,8 +29,8 @@ from weft.distributed.checkpoints.metadata import (
     Metadata,
     TensorProperties,
     TensorStorageMetadata,
-    need_default,
 )
+from weft.distributed.checkpoints.planners import DefaultSavePlanner, own_planner, resolved
 from weft.distributed.checkpoints.staging import (
     AsyncCheckpointerType,
     AsyncSaveResponse,
@@ -211,6 +211,16 @@ def _leaves(tree: State | list[object], path: Keys = ()) -> Iterator[tuple[Keys,
             yield (*path, key), state
 
 
+def _planned(
+    planner: DefaultSavePlanner, tree: State, is_first: bool
+) -> Iterator[tuple[Keys, Any]]:
+    """Paths of keys, and the values that a planner of the program's own writes there."""
+    planner.set_up_planner(dict(tree), None, is_first)
+    leaves = list(_leaves(planner.state_dict))
+    values = resolved(planner, {dotted(path): value for path, value in leaves})
+    yield from ((path, values[dotted(path)]) for path, _ in leaves)
+
+
 def _entries_of(tree: State | list[object]) -> Iterator[tuple[Key, Any]]:
     """The keys and values of a dictionary, or of a list."""
     if isinstance(tree, list):
@@ -256,10 +266,16 @@ class _Entry(NamedTuple):
 class _Save:
     """A save that has begun: what this rank writes, under names that no other save has."""
 
-    def __init__(self, folder: Path, tree: State, group: ProcessGroup | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tree: State,
+        group: ProcessGroup | None,
+        planner: DefaultSavePlanner | None = None,
+    ) -> None:
         self._folder, self._group = folder, group
         self._rank, self._size = (0, 1) if group is None else (group.rank(), group.size())
-        leaves = list(_leaves(tree))
+        leaves = list(_leaves(tree) if planner is None else _planned(planner, tree, not self._rank))
         self._values = {path: value for path, value in leaves if not isinstance(value, Tensor)}
         self._tensors = {
             path: _to_write(value) for path, value in leaves if isinstance(value, Tensor)
@@ -494,7 +510,7 @@ def save(
             values that `weft.save` writes, of which the first rank's are kept.
         checkpoint_id: a folder that all ranks see; what it held stays until the new checkpoint is complete.
         storage_writer: the folder, in another form; None: `checkpoint_id` says it.
-        planner: None, or `DefaultSavePlanner`, which is the same.
+        planner: a `DefaultSavePlanner`, or one derived from it; None: the state as it is.
         process_group: the ranks that take part; None: all.
         no_dist: write what this process has, alone.
         use_collectives: accepted, without effect. Default: True.
@@ -532,12 +548,12 @@ def _begin(
     no_dist: bool,
 ) -> Future[Metadata]:
     """A save that goes on in the background."""
-    need_default(planner)
+    own = own_planner(planner, DefaultSavePlanner)
     folder = folder_of(checkpoint_id, writer)
     while _under_way:  # all ranks have ended one save before another begins
         wait([_under_way.pop()])
     _need_room(folder, writer)
-    begun = _Save(folder, state, _members(group, no_dist))
+    begun = _Save(folder, state, _members(group, no_dist), own)
     done: Future[Metadata] = Future()
     _under_way.append(done)
 
@@ -571,7 +587,7 @@ def async_save(
         state_dict: what is written, as in `save`.
         checkpoint_id: a folder that all ranks see; None: `storage_writer` says it.
         storage_writer: the folder, in another form; None: `checkpoint_id` says it.
-        planner: None, or `DefaultSavePlanner`, which is the same.
+        planner: a `DefaultSavePlanner`, or one derived from it; None: the state as it is.
         process_group: the ranks that take part; None: all.
         no_dist: True: one process alone. Default: False.
         async_checkpointer_type: accepted: a thread writes in any case.
@@ -611,7 +627,7 @@ def save_state_dict(
         process_group: the ranks that take part; None: all.
         coordinator_rank: accepted, without effect. Default: 0.
         no_dist: True: one process alone. Default: False.
-        planner: None, or `DefaultSavePlanner`, which is the same.
+        planner: a `DefaultSavePlanner`, or one derived from it; None: the state as it is.
     """
     return save(
         state_dict,

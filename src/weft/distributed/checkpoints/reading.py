@@ -24,13 +24,14 @@ from weft.distributed.checkpoints.files import (
     read_manifest,
     save,
 )
-from weft.distributed.checkpoints.metadata import (
+from weft.distributed.checkpoints.planners import (
     DefaultLoadPlanner,
     _EmptyStateDictLoadPlanner,
-    need_default,
+    own_planner,
 )
 from weft.distributed.group import Group
 from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import CheckpointError
@@ -230,7 +231,7 @@ def load(
         checkpoint_id: the folder, or a file of `weft.save`; None: `storage_reader` says it.
         storage_reader: the folder, in another form; None: `checkpoint_id` says it.
         planner: `DefaultLoadPlanner(allow_partial_load=True)`: what the checkpoint lacks stays as it
-            is; None: that is an error.
+            is; or one derived from it; None: that is an error.
         process_group: the ranks that take part; None: all.
         no_dist: True: one process alone. Default: False.
 
@@ -249,8 +250,14 @@ def load(
         ...     print(state["step"])
         tensor(7)
     """
-    need_default(planner)
-    found = _read(folder_of(checkpoint_id, storage_reader))
+    own = own_planner(planner, DefaultLoadPlanner)
+    place = folder_of(checkpoint_id, storage_reader)
+    found = _read(place)
+    if own is not None:
+        metadata = FileSystemReader(place).read_metadata() if place.is_dir() else None
+        is_first = no_dist or not is_initialized() or resolve(process_group).rank() == 0
+        own.set_up_planner(state_dict, metadata, is_first)
+        state_dict = own.state_dict
     if isinstance(planner, _EmptyStateDictLoadPlanner) and not state_dict:
         state_dict.update(_in_memory(_named(found, planner.keys)))
         return
