@@ -46,7 +46,7 @@ MODULES = {
         "tensor.parallel.style": "",
         "tensor.parallel.api": "",
         "tensor.placement_types": "",
-        "tensor.debug": "visualize_sharding",
+        "tensor.debug": "",
         "tensor.experimental": _EXPERIMENTS,
         "tensor.experimental._attention": "set_rotate_method",
         "_tensor": "",
@@ -54,7 +54,7 @@ MODULES = {
         "_tensor.api": "",
         "_tensor._utils": "",
         "_tensor.experimental": _EXPERIMENTS,
-        "_tensor.debug": "visualize_sharding",
+        "_tensor.debug": "",
         "_composable": "contract",
         "_composable.checkpoint_activation": "",
         "_composable.replicate": "",
@@ -152,6 +152,7 @@ for _name in ("tensor.placement_types", "_tensor.placement_types"):
     MODULES[_name]["distributed.sharding.spec"] = "DTensorSpec TensorMeta"
 for _name in ("tensor.debug", "_tensor.debug"):
     MODULES[_name]["distributed.sharding.comm_debug_mode"] = "CommDebugMode"
+    MODULES[_name]["distributed.sharding.visualize"] = "visualize_sharding"
 for _name in ("tensor.experimental", "_tensor.experimental"):
     MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
     MODULES[_name]["distributed.sharding.local_map"] = "local_map"
