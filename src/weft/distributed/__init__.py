@@ -52,6 +52,7 @@ _gather(
             **{f"distributed.{place}": names for place, names in _HELD.items()},
             "distributed.absent": absent.SENT,
             "distributed.world": f"{_HELD['world']} _get_default_group",
+            "distributed.ranks": f"{_HELD['ranks']} _rank_not_in_group",
         },
         "constants": {"distributed.world": "default_pg_timeout"},
         "algorithms": {"distributed.data_parallel.join": "Join JoinHook Joinable"},

@@ -251,6 +251,11 @@ def get_pg_count() -> int:
     return len(current_world().groups)
 
 
+def _rank_not_in_group(group: Group) -> bool:
+    """True if this process is no member of a group."""
+    return isinstance(group, NonMember)
+
+
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]],
     timeout: timedelta | None = None,

@@ -200,7 +200,8 @@ def groups() -> list[Any]:
     mine, made = dist.new_subgroups(group_size=1, group=own)
     x = torch.ones(2)
     dist.all_reduce(x, group=own)
-    return [len(made), mine.size(), dist.get_process_group_ranks(mine), x.tolist()]
+    outside = [dist.distributed_c10d._rank_not_in_group(group) for group in (mine, *made)]
+    return [outside, len(made), mine.size(), dist.get_process_group_ranks(mine), x.tolist()]
 
 
 if __name__ == "__main__":
