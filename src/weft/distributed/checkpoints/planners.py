@@ -96,7 +96,7 @@ class DefaultSavePlanner:
         """
         return self.found[index.fqn]
 
-    def transform_object(self, write_item: WriteItem, object: Any) -> Any:  # noqa: A002 - PyTorch's name
+    def transform_object(self, write_item: WriteItem, object: object) -> Any:  # noqa: A002 - PyTorch's name
         """The value that is written in the place of another one: the same.
 
         Args:

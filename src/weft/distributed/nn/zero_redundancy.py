@@ -54,11 +54,11 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def __init__(
         self,
         params: Parameters,
-        optimizer_class: type[Optimizer],
+        optimizer_class: Callable[..., Optimizer],
         process_group: Group = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
-        **defaults: Any,
+        **defaults: object,
     ) -> None:
         if overlap_with_ddp:
             raise NotDefinedError(
