@@ -14,13 +14,16 @@ from runs import recurrent_run
 
 import weft
 from weft.board.run_file import load
+from weft.config import config
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in a file."""
+    """A run in a file, whose time has kernels of programs: what is interpreted has none."""
     path = tmp_path_factory.mktemp("board") / "run.weft"
+    before, config.interpreter = config.interpreter, "none"
     recurrent_run(save=path)
+    config.interpreter = before
     return path
 
 

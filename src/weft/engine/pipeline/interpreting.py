@@ -58,9 +58,6 @@ require_compiled(__name__, cython.compiled)
 _region = cython.declare(cython.int, REGION)
 _macro = cython.declare(cython.int, MACRO)
 MACRO_ELEMENTS = cython.declare(cython.longlong, 1 << 14)  # of one that runs as its primitives
-NODES_BETWEEN_SIGNALS = cython.declare(
-    cython.Py_ssize_t, 1024
-)  # nodes between two chances for signal handlers
 
 
 @cython.cfunc
@@ -118,8 +115,7 @@ def interpret(flush: Interpretation) -> cython.bint:
         flush.times = NodeTimes(len(flush.order))
     try:
         while flush.runs and flush.order:
-            if len(flush.order) % NODES_BETWEEN_SIGNALS == 0:
-                PyErr_CheckSignals()
+            PyErr_CheckSignals()  # of a flag, as a rule: what a node takes is not known
             flush.runs = interpret_next(flush, flush.order.pop())
         return flush.runs
     finally:
