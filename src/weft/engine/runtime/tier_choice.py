@@ -104,14 +104,17 @@ def weigh(estimate: cython.pointer(Estimate), node: Node, tuning: Tiering) -> cy
     traffic: cython.double = tuning.traffic_ns_of_a_kb / 1024 * bytes_kept(node)
     again_ns: cython.double = tuning.call_ns
     first_ns: cython.double = tuning.call_ns
+    known_ns: cython.double = tuning.known_ns
     if kind in (_contract, _index, _scatter, _region, _source):
-        first_ns = again_ns = tuning.direct_ns
+        parts: cython.Py_ssize_t = max(0, len(node.inputs) - 2) if kind == _region else 0
+        first_ns = again_ns = tuning.direct_ns + parts * tuning.call_ns
+        known_ns += parts * tuning.launch_ns
     elif not is_loop(node):
         first_ns, again_ns = tuning.lower_ns, tuning.lowered_ns
     estimate.first_ns += traffic + first_ns
     estimate.again_ns += traffic + again_ns
     estimate.schedule_ns += tuning.schedule_ns
-    estimate.known_ns += tuning.known_ns
+    estimate.known_ns += known_ns
 
 
 @cython.cfunc
