@@ -36,23 +36,10 @@ def call_kernel_now(
     argument_count: cython.Py_ssize_t,
     work: KernelWork,
 ) -> cython.int:
-    """Run a kernel over all units of its work."""
+    """Run a kernel over all units of its work; what is worth a second thread as a program of one launch, whose slots
+    are the addresses."""
     if work.cost_ns < default_device().tuning.threads.split_ns:
         return code.call(pointers, arguments, work.units)
-    return _share(code, pointers, pointer_count, arguments, argument_count, work)
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _share(
-    code: Code,
-    pointers: cython.pp_void,
-    pointer_count: cython.Py_ssize_t,
-    arguments: cython.pointer(int64_t),
-    argument_count: cython.Py_ssize_t,
-    work: KernelWork,
-) -> cython.int:
-    """The same as a program of one launch, whose slots are the addresses."""
     words: int64_t[MOST_WORDS]
     index: cython.Py_ssize_t
     for index in range(pointer_count):
