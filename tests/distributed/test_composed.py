@@ -7,23 +7,13 @@ from typing import Any
 
 import pytest
 
-from ranks import needs_mpi
+from ranks import agree, needs_mpi
 
 PARTS = [
     *("replicated", "part_replicated", "checkpointed", "sharded_around", "meshes"),
     *("saved", "of_parts", "around_modules"),
 ]
 Results = Callable[[str, str, int], list[Any]]
-
-
-def agree(own: Any, other: Any) -> bool:
-    """True if two trees are equal, but for rounding."""
-    if isinstance(other, dict):
-        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
-    if isinstance(other, list):
-        return len(own) == len(other) and all(map(agree, own, other))
-    is_float = isinstance(other, float)
-    return bool(own == (pytest.approx(other, rel=1e-3, abs=1e-5) if is_float else other))
 
 
 @needs_mpi

